@@ -36,7 +36,7 @@ _DAY_S = 86_400
 _OBSERVED_EVERY_S = 5
 _SCRAPED_EVERY_S = 15
 #: An answer about lag is used again for a second.
-_LAG_FRESH_S = 1.1
+_LAG_STALE_AFTER_S = 1.1
 
 _FILE = """
 [pipeline]
@@ -218,7 +218,7 @@ def _metrics(servers: str) -> Iterator[Figure]:
 
         told_ms = _processor_ms(tell, 5_000)
         scrape_ms = _scrape_ms(server)
-        observed_ms = _processor_ms(observer.observe, 20, pause_s=_LAG_FRESH_S)
+        observed_ms = _processor_ms(observer.observe, 20, pause_s=_LAG_STALE_AFTER_S)
     yield _share(
         f"metrics, batches of {_BATCH_RECORDS:,} records from 4 partitions",
         told_ms / batch_ms + scrape_ms / (1_000 * _SCRAPED_EVERY_S),
@@ -249,7 +249,7 @@ def _share(what: str, share: float, detail: str) -> Figure:
 
 
 def _scrape_ms(server: HttpServer) -> float:
-    return _processor_ms(lambda: _answer_ms(f"http://{server.address}/metrics"), 20, pause_s=_LAG_FRESH_S)
+    return _processor_ms(lambda: _answer_ms(f"http://{server.address}/metrics"), 20, pause_s=_LAG_STALE_AFTER_S)
 
 
 def _processor_ms(call: Callable[[], object], times: int, *, pause_s: float = 0.0) -> float:

@@ -12,7 +12,7 @@ from directkafka.cli.app import app
 from directkafka.cli.commands import FormatOption, VerboseOption, YesOption
 from directkafka.cli.env_file import EnvFileOption
 from directkafka.cli.output import Format, print_csv, print_records, say, set_up_logging
-from directkafka.cli.target import BootstrapServerOption, NameOption, OptionalFileArgument, StoreOption, opened
+from directkafka.cli.target import BootstrapServerOption, NameOption, OptionalFileArgument, opened
 from directkafka.errors import OptionError
 from directkafka.offsets import Earliest, Exact, Latest
 from directkafka.planning.reset_target import (
@@ -30,11 +30,15 @@ if TYPE_CHECKING:
     from directkafka.operations.reset import Reset, ResetOutcome, ResetRequest
     from directkafka.operations.target import Target
 
+StoresOption = Annotated[
+    list[str] | None,
+    typer.Option("--store", metavar="URL", help="Without FILE: a store of the pipeline; may be given again."),
+]
+
 _WITHOUT_FILE: Final = (
-    "without FILE only this store is reset, and how its tables are written is not known: if the pipeline has other "
-    "stores, write a FILE with all of them. Rows with keys take the places of those that are there. In mode merge "
-    "numbers are added up again: empty the table first. Under the structured engine an empty checkpoint and "
-    "directkafka restart --from ledger are needed too"
+    "without FILE it is not known how the tables are written. Tables with keys are written over. Tables in mode merge "
+    "count records twice that are read again: empty them first. Name each store of the pipeline by a --store of its "
+    "own. Under the structured engine call directkafka.restart() afterwards, with an empty checkpoint"
 )
 
 
@@ -47,7 +51,7 @@ _WITHOUT_FILE: Final = (
 )
 def reset(  # noqa: PLR0917 - typer gives them by name
     file: OptionalFileArgument = None,
-    store: StoreOption = None,
+    store: StoresOption = None,
     pipeline: NameOption = None,
     bootstrap_server: BootstrapServerOption = None,
     to_earliest: Annotated[bool, typer.Option("--to-earliest", help="The first offset that is there.")] = False,
@@ -101,8 +105,10 @@ def reset(  # noqa: PLR0917 - typer gives them by name
         topics=tuple(TopicChoice.parse(text) for text in topic or ()),
         rows=rows,
     )
-    with opened(file, store, pipeline, bootstrap_server) as target:
-        planned = _reset(target, request, has_file=file is not None)
+    with opened(file, store, pipeline, bootstrap_server, only_known_partitions=True) as target:
+        if file is None:
+            say(_WITHOUT_FILE, label="note", style="yellow")
+        planned = _reset(target, request, has_file=file is not None, is_done=is_done)
         outcome = planned.run() if is_done else planned.plan()
         if export:
             _print_remarks(outcome)
@@ -112,31 +118,33 @@ def reset(  # noqa: PLR0917 - typer gives them by name
             _print_rest(target, file)
 
 
-def _reset(target: Target, request: ResetRequest, *, has_file: bool) -> Reset:
+def _reset(target: Target, request: ResetRequest, *, has_file: bool, is_done: bool) -> Reset:
     """The reset, if enough is known of the pipeline.
 
     Raises:
-        OptionError: it has no pipeline file, and Kafka's brokers are not named, or rows are to be deleted.
+        OptionError: it has no pipeline file, and something else is needed for that.
     """
     from directkafka.operations.reset import Reset
 
-    if request.rows is RowsPolicy.DELETE and not has_file:
-        raise OptionError(option="--rows", reason="a store alone does not know how its tables are made: give FILE")
+    if not has_file and request.rows is RowsPolicy.DELETE:
+        reason = "a ledger does not say how the tables are written, so no rows can be deleted: give FILE"
+        raise OptionError(option="--rows", reason=reason)
+    if not has_file and is_done and request.rows is None:
+        reason = "without FILE say --rows keep: that rows of records that are read again stay, and may come twice"
+        raise OptionError(option="--rows", reason=reason)
     if target.source is None:
         raise OptionError(
             option="--bootstrap-server",
-            reason="Kafka is asked for offsets: name a broker, and a pipeline that has read something",
+            reason="name a broker: Kafka is asked for offsets. (A pipeline that has read nothing cannot be reset.)",
         )
-    return Reset(target.pipeline, target.source, target.routes, request)
+    return Reset(target.pipeline, target.source, target.routes, request, only_known_topics=not has_file)
 
 
 def _print_rest(target: Target, file: Path | None) -> None:
     """Say what the reset itself does not do."""
     from directkafka.operations.reset import checkpoint_remark
 
-    if file is None:
-        say(_WITHOUT_FILE, label="note", style="yellow")
-    elif target.checkpoint is not None:
+    if target.checkpoint is not None:
         say(checkpoint_remark(target.checkpoint, str(file)))
 
 
@@ -176,12 +184,12 @@ def _listed(path: Path) -> Listed:
 def _print_outcome(pipeline: str, outcome: ResetOutcome, form: Format, *, is_done: bool) -> None:
     from directkafka.operations.reset_effects import totals
 
-    records = [effect.as_record() for effect in outcome.effects]
-    print_records([*records, *totals(outcome.effects)], form, title=f"Reset of {pipeline}", has_capitals=True)
+    lines = [effect.as_record() for effect in outcome.effects]
+    print_records([*lines, *totals(outcome.effects)], form, title=f"Reset of {pipeline}", has_capitals=True)
     _print_remarks(outcome)
     if not outcome.changes_something:
         say("nothing is lost or doubled: the pipeline is there already")
-    elif not records:
+    elif not lines:
         say("no table loses or doubles anything")
     if not is_done:
         say("nothing was changed; add --yes to do it, which stops a driver of this pipeline that runs")

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import difflib
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from contextlib import ExitStack, contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
@@ -15,7 +15,7 @@ from directkafka.plain_text import one_line
 
 if TYPE_CHECKING:
     from directkafka.operations.target import Target
-    from directkafka.sinks.api import Store
+    from directkafka.sinks.api import LedgerEntry, Sink, Store
 
 OptionalFileArgument = Annotated[
     Path | None, typer.Argument(help="The pipeline file (TOML).", metavar="FILE", show_default=False)
@@ -33,41 +33,63 @@ BootstrapServerOption = Annotated[
 
 @contextmanager
 def opened(
-    file: Path | None, store: str | None = None, pipeline: str | None = None, bootstrap_server: str | None = None
+    file: Path | None,
+    store: str | Sequence[str] | None = None,
+    pipeline: str | None = None,
+    bootstrap_server: str | None = None,
+    *,
+    only_known_partitions: bool = False,
 ) -> Iterator[Target]:
     """The pipeline that the command line names; its stores are closed at the end.
 
+    Args:
+        file: the pipeline file.
+        store: without one, the URL of its store, or of several.
+        pipeline: the name that they know it by.
+        bootstrap_server: where Kafka is.
+        only_known_partitions: without a file, of each topic only the partitions that the ledgers know.
+
     Raises:
-        OptionError: neither a file nor a store is named, or both, or the store has no such pipeline.
-        StoreError: the store cannot be read.
+        OptionError: neither a file nor a store is named, or both, or a store has no such pipeline.
+        StoreError: a store cannot be read.
     """
     from directkafka.operations.target import target_of_file
 
+    urls = [store] if isinstance(store, str) else [*(store or ())]
     with ExitStack() as ending:
         if file is not None:
-            if store or pipeline or bootstrap_server:
+            if urls or pipeline or bootstrap_server:
                 raise OptionError(option="--store", reason="give FILE, or --store and --pipeline, not both")
             yield ending.enter_context(target_of_file(file))
-        elif store is None or pipeline is None:
+        elif not urls or pipeline is None:
             raise OptionError(option="FILE", reason="name a pipeline file, or --store URL and --pipeline NAME")
         else:
-            yield _of_store(store, pipeline, bootstrap_server, ending)
+            yield _of_stores(urls, pipeline, bootstrap_server, ending, only_known_partitions=only_known_partitions)
 
 
-def _of_store(url: str, pipeline: str, bootstrap_server: str | None, ending: ExitStack) -> Target:
+def _of_stores(
+    urls: Sequence[str], pipeline: str, bootstrap_server: str | None, ending: ExitStack, *, only_known_partitions: bool
+) -> Target:
     from directkafka.operations.offsets import source_of
     from directkafka.operations.target import Target
     from directkafka.pipeline.execution.routes import route_outputs
-    from directkafka.sinks.ledger_table import LedgerTable
+    from directkafka.sinks.named_sink import NamedSink
     from directkafka.sinks.registry import store_at
 
-    store = store_at(url)
-    ending.callback(store.close)
-    entry = store.read(pipeline)
-    if entry is None:
-        raise OptionError(option="--pipeline", reason=_unknown(pipeline, store))
-    source = None if bootstrap_server is None else source_of(entry, bootstrap_server)
-    return Target(pipeline=pipeline, source=source, routes=route_outputs(LedgerTable.all_of(entry, store)))
+    entries: list[LedgerEntry] = []
+    sinks: list[Sink] = []
+    for url in urls:
+        store = store_at(url)
+        ending.callback(store.close)
+        entry = store.read(pipeline)
+        if entry is None:
+            raise OptionError(option="--pipeline", reason=_unknown(pipeline, store))
+        entries.append(entry)
+        sinks += NamedSink.of_entry(entry, store)
+    source = None
+    if bootstrap_server is not None:
+        source = source_of(entries, bootstrap_server, only_known_partitions=only_known_partitions)
+    return Target(pipeline=pipeline, source=source, routes=route_outputs(sinks))
 
 
 def _unknown(pipeline: str, store: Store) -> str:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from collections.abc import Sequence
 from contextlib import closing
 from dataclasses import dataclass, replace
@@ -32,16 +33,30 @@ _ATTEMPTS_MAX: Final = 3
 _GONE: Final = {ErrorCode.OFFSET_OUT_OF_RANGE, ErrorCode.UNKNOWN_TOPIC_OR_PARTITION, ErrorCode.UNKNOWN_TOPIC_ID}
 
 
-def source_of(entry: LedgerEntry, bootstrap_servers: str) -> SourceOptions | None:
+def source_of(
+    entries: Sequence[LedgerEntry], bootstrap_servers: str, *, only_known_partitions: bool = False
+) -> SourceOptions | None:
     """A source that reads what a pipeline has read so far; None where that is nothing.
+
+    Args:
+        entries: of its stores.
+        bootstrap_servers: where Kafka is.
+        only_known_partitions: leave out other partitions of the same topics, which the pipeline may not read.
 
     Raises:
         OptionError: the addresses are none.
     """
-    if not entry.progress:
+    known: dict[str, set[int]] = {}
+    for entry in entries:
+        for progress in entry.progress:
+            known.setdefault(progress.topic, set()).add(progress.partition)
+    if not known:
         return None
-    topics = sorted({progress.topic for progress in entry.progress})
-    options = {"kafka.bootstrap.servers": bootstrap_servers, "subscribe": ",".join(topics)}
+    options = {"kafka.bootstrap.servers": bootstrap_servers}
+    if only_known_partitions:
+        options["assign"] = json.dumps({topic: sorted(partitions) for topic, partitions in known.items()})
+    else:
+        options["subscribe"] = ",".join(sorted(known))
     return SourceOptions.parse(options, streaming=True, defaults=SOURCE_DEFAULTS, where="--bootstrap-server")
 
 

@@ -26,7 +26,8 @@ from directkafka.errors import LineageError, OptionError
 from directkafka.fault_points import fault_point
 from directkafka.offsets import OffsetRange, PartitionProgress, TopicPartition
 from directkafka.operations.positions import next_offsets
-from directkafka.operations.reset_effects import Effect, RecordsInLog, TableEffect, effects_of
+from directkafka.operations.records_in_log import RecordsInLog, records_in_log
+from directkafka.operations.reset_effects import Effect, TableEffect, effects_of
 from directkafka.options.source import SourceOptions
 from directkafka.pipeline.execution.routes import Route
 from directkafka.pipeline.file import replay_name
@@ -49,10 +50,6 @@ from directkafka.spark.source_cluster import SourceCluster
 
 #: Seconds between the two looks at the cluster.
 _SECOND_LOOK_S: Final = 1.0
-
-#: How far before a range's end its last record is looked for, one after the other: the last offsets may be markers of
-#: transactions, which are no records.
-_LAST_OFFSETS: Final = (1, 2, 100)
 
 _HALF_DONE: Final = (
     "an earlier reset was ended between two stores. This command only finishes that one; what it asks for is not done: "
@@ -114,13 +111,24 @@ class Reset:
         source: its source.
         routes: its sinks.
         request: what is asked for.
+        only_known_topics: refuse topics that are not those which the pipeline has read, by Kafka's ids. For a source
+            that its user did not write: the brokers may be those of another cluster, with topics of the same names.
     """
 
-    def __init__(self, pipeline: str, source: SourceOptions, routes: Sequence[Route], request: ResetRequest) -> None:
+    def __init__(
+        self,
+        pipeline: str,
+        source: SourceOptions,
+        routes: Sequence[Route],
+        request: ResetRequest,
+        *,
+        only_known_topics: bool = False,
+    ) -> None:
         self._pipeline = pipeline
         self._source = source
         self._routes = tuple(routes)
         self._request = request
+        self._only_known_topics = only_known_topics
 
     def plan(self) -> ResetOutcome:
         """Step 0 alone; safe while the pipeline runs.
@@ -158,7 +166,7 @@ class Reset:
             if recovery.lacking_reset:
                 session.finish_reset(replace(recovery, rows=self._request.rows or recovery.rows))
                 return before.outcome
-            after = self._planned(cluster, ledgers, recovery, records=before.records)
+            after = self._planned(cluster, ledgers, recovery, known=before.in_log)
             if recovery.behind and not before.stores_differ:
                 raise OptionError(
                     option="--yes",
@@ -208,13 +216,15 @@ class Reset:
         ledgers: Ledgers,
         recovery: Recovery,
         *,
-        records: Mapping[OffsetRange, RecordsInLog] | None = None,
+        known: Mapping[OffsetRange, RecordsInLog] | None = None,
     ) -> _Plan:
-        """What would be done now; the log is asked about ranges unless that is given."""
+        """What would be done now; ``known`` is from the plan before."""
         ahead = recovery.ahead
         assert ahead is not None, "stores without an entry were left out"
         found = ledgers.each()
         snapshot = self._snapshot(cluster, [own for _, own in found])
+        if self._only_known_topics:
+            _check_topics([own for _, own in found], snapshot)
         if recovery.lacking_reset:
             starts, entry, rows = ahead.by_place(), ahead, self._request.rows or recovery.rows
             remarks = [_HALF_DONE]
@@ -226,16 +236,15 @@ class Reset:
         missing = sorted({place for _, own in found for place in own.ends()} - snapshot.partitions.keys())
         remarks += [f"{place}: Kafka has no such partition now; its offset is not changed" for place in missing]
         changes = [_StoreChange.of(ledger, own, entry, starts, snapshot) for ledger, own in found]
-        if records is None:
-            records = {}
-            # Of one store after the other, each of which has one range of a partition at most.
-            for change in changes:
-                records |= _records(cluster, snapshot, [each for each in change.ranges if each not in records])
+        in_log: dict[OffsetRange, RecordsInLog] = {}
+        # Of one store after the other, each of which has one range of a partition at most.
+        for change in changes:
+            in_log |= records_in_log(cluster, snapshot, [each for each in change.ranges if each not in in_log], known)
         effects = [
             effect
             for change in changes
             for sink in ledgers.sinks_of(change.ledger)
-            for effect in self._effects(change, sink, rows, records)
+            for effect in self._effects(change, sink, rows, in_log)
         ]
         offsets = {place: progress.end for place, progress in sorted(starts.items())}
         changes_something = (
@@ -246,7 +255,7 @@ class Reset:
         outcome = ResetOutcome(
             offsets=offsets, effects=tuple(effects), remarks=tuple(remarks), changes_something=changes_something
         )
-        return _Plan(outcome=outcome, entry=entry, records=records, stores_differ=bool(recovery.behind))
+        return _Plan(outcome=outcome, entry=entry, in_log=in_log, stores_differ=bool(recovery.behind))
 
     def _snapshot(self, cluster: SourceCluster, entries: Sequence[LedgerEntry]) -> ClusterSnapshot:
         """The cluster now; asked again if it shows less than was read, since the first answer may be an old one."""
@@ -295,11 +304,11 @@ class Reset:
             )
 
     def _effects(
-        self, change: _StoreChange, sink: Sink, rows: RowsPolicy, records: Mapping[OffsetRange, RecordsInLog]
+        self, change: _StoreChange, sink: Sink, rows: RowsPolicy, in_log: Mapping[OffsetRange, RecordsInLog]
     ) -> list[TableEffect]:
         table = RecordRows.of(sink)
         effect = Effect.of(sink, table, rows, is_rewound=bool(change.again))
-        effects = effects_of(sink, table, effect, skipped=change.skipped, again=change.again, records=records)
+        effects = effects_of(sink, table, effect, skipped=change.skipped, again=change.again, in_log=in_log)
         deleted = sum(each.rows or 0 for each in effects if each.effect is Effect.DELETED)
         if deleted:
             replayed = change.ledger.store.read(replay_name(self._pipeline))
@@ -358,40 +367,27 @@ class _Plan:
     Attributes:
         outcome: for the user.
         entry: for the stores.
-        records: what the log has of the ranges.
+        in_log: what the log has of the ranges.
         stores_differ: whether they are one batch apart.
     """
 
     outcome: ResetOutcome
     entry: LedgerEntry
-    records: Mapping[OffsetRange, RecordsInLog]
+    in_log: Mapping[OffsetRange, RecordsInLog]
     stores_differ: bool
 
 
-def _records(
-    cluster: SourceCluster, snapshot: ClusterSnapshot, ranges: Sequence[OffsetRange]
-) -> dict[OffsetRange, RecordsInLog]:
-    """What the log has of each range."""
-    there = {each: held for each in ranges if (held := _held(each, snapshot)).count()}
-    firsts = cluster.first_timestamps(there.values())
-    lasts: dict[TopicPartition, int | None] = {}
-    for offsets in _LAST_OFFSETS:
-        tails = [
-            replace(held, from_offset=max(held.from_offset, held.until_offset - offsets))
-            for held in there.values()
-            if lasts.get(held.topic_partition) is None
-        ]
-        lasts |= cluster.first_timestamps(tails)
-    found = {each: RecordsInLog(records_max=0) for each in ranges}
-    for each, held in there.items():
-        place = each.topic_partition
-        found[each] = RecordsInLog(records_max=held.count(), first_at_ms=firsts.get(place), last_at_ms=lasts.get(place))
-    return found
+def _check_topics(entries: Sequence[LedgerEntry], snapshot: ClusterSnapshot) -> None:
+    """See that topics are those that were read.
 
-
-def _held(each: OffsetRange, snapshot: ClusterSnapshot) -> OffsetRange:
-    """The part of a range that the log has; perhaps none."""
-    seen = snapshot.partitions.get(each.topic_partition)
-    low, high = (seen.earliest, seen.latest) if seen else (0, 0)
-    start = min(max(each.from_offset, low), each.until_offset)
-    return replace(each, from_offset=start, until_offset=max(min(each.until_offset, high), start))
+    Raises:
+        OptionError: one is not.
+    """
+    for progress in (each for entry in entries for each in entry.progress):
+        seen = snapshot.partitions.get(progress.topic_partition)
+        if seen is not None and progress.topic_id and seen.topic_id and seen.topic_id != progress.topic_id:
+            raise OptionError(
+                option="--bootstrap-server",
+                reason=f"topic {progress.topic} is not the one that the pipeline has read: its id is {seen.topic_id}, "
+                f"and the ledger has {progress.topic_id}. It was made again, or this is another cluster; give FILE",
+            )

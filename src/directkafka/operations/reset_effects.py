@@ -10,6 +10,7 @@ from typing import Any, Final
 
 from directkafka.errors import OptionError, StoreError
 from directkafka.offsets import OffsetRange
+from directkafka.operations.records_in_log import RecordsInLog
 from directkafka.planning.reset_target import RowsPolicy
 from directkafka.sinks.api import Sink
 from directkafka.sinks.record_rows import RecordRows
@@ -74,22 +75,6 @@ class Effect(StrEnum):
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class RecordsInLog:
-    """What Kafka's log has now of a range of offsets.
-
-    Attributes:
-        records_max: how many records that are at most, since compaction and markers of transactions leave offsets
-            without one; None where it was not looked at.
-        first_at_ms, last_at_ms: timestamps of the first record and of the last one, in milliseconds since 1970; None
-            where there is none.
-    """
-
-    records_max: int | None = None
-    first_at_ms: int | None = None
-    last_at_ms: int | None = None
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
 class TableEffect:
     """What a reset does to one table by one partition.
 
@@ -99,7 +84,7 @@ class TableEffect:
         current, new: the next offset before and after.
         effect: what becomes of the range between the two.
         offsets: how many offsets that are.
-        records: what the log has of them.
+        in_log: what the log has of them.
         rows: how many rows of these records the table has; None where they do not say.
     """
 
@@ -111,7 +96,7 @@ class TableEffect:
     new: int
     effect: Effect
     offsets: int
-    records: RecordsInLog
+    in_log: RecordsInLog
     rows: int | None
 
     def as_record(self) -> dict[str, Any]:
@@ -125,10 +110,10 @@ class TableEffect:
             "new": self.new,
             "effect": self.effect.value,
             "offsets": self.offsets,
-            "records_max": self.records.records_max,
+            "records_max": self.in_log.records_max,
             "rows": self.rows,
-            "first_at": _iso(self.records.first_at_ms),
-            "last_at": _iso(self.records.last_at_ms),
+            "first_at": _iso(self.in_log.first_at_ms),
+            "last_at": _iso(self.in_log.last_at_ms),
         }
 
 
@@ -139,7 +124,7 @@ def effects_of(
     *,
     skipped: Sequence[OffsetRange],
     again: Sequence[OffsetRange],
-    records: Mapping[OffsetRange, RecordsInLog],
+    in_log: Mapping[OffsetRange, RecordsInLog],
 ) -> list[TableEffect]:
     """What becomes of each partition in one table, sorted.
 
@@ -148,7 +133,7 @@ def effects_of(
         table: the table; None where its rows cannot be counted.
         effect: of reading again.
         skipped, again: the ranges between where the pipeline is and where it goes on.
-        records: what the log has of each range, of those that were looked at.
+        in_log: what the log has of each range.
     """
     counts = _counts(table, effect, again)
     effects = []
@@ -164,7 +149,7 @@ def effects_of(
                 new=each.until_offset if is_lost else each.from_offset,
                 effect=Effect.LOST if is_lost else effect,
                 offsets=each.count(),
-                records=records.get(each, RecordsInLog()),
+                in_log=in_log[each],
                 rows=0 if is_lost else counts.get(each),
             )
         )
@@ -181,9 +166,9 @@ def totals(effects: Iterable[TableEffect]) -> list[dict[str, Any]]:
             | {"store": effect.store, "sink": effect.sink, "effect": effect.effect.value}
             | {"offsets": 0, "records_max": 0, "rows": 0},
         )
-        counts = {"offsets": effect.offsets, "records_max": effect.records.records_max, "rows": effect.rows}
-        for name, count in counts.items():
-            total[name] = None if count is None or total[name] is None else total[name] + count
+        total["offsets"] += effect.offsets
+        total["records_max"] += effect.in_log.records_max
+        total["rows"] = None if effect.rows is None or total["rows"] is None else total["rows"] + effect.rows
     return list(found.values())
 
 

@@ -11,7 +11,7 @@ from directkafka.options.source import SourceOptions
 from directkafka.pipeline.execution.rejection import DEAD_LETTERS
 from directkafka.pipeline.execution.routes import Route, route_outputs
 from directkafka.pipeline.file import load
-from directkafka.sinks.api import Store
+from directkafka.sinks.api import Sink, Store
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -21,7 +21,7 @@ class Target:
     Attributes:
         pipeline: its name.
         source: what it reads; None if no brokers are known.
-        routes: into its sinks, whose stores commit in this order.
+        routes: to its sinks, in the order in which their stores commit.
         checkpoint: of a structured query; None without one, or where that is not known.
     """
 
@@ -31,9 +31,9 @@ class Target:
     checkpoint: str | None = None
 
     @property
-    def dead_letter_sink(self) -> str | None:
-        """Name of the sink of its dead letters; None without one, or where that is not known."""
-        return next((route.sink.name for route in self.routes if route.output == DEAD_LETTERS), None)
+    def dead_letter_sink(self) -> Sink | None:
+        """The sink of its dead letters; None without one, or where that is not known."""
+        return next((route.sink for route in self.routes if route.output == DEAD_LETTERS), None)
 
     def unique_stores(self) -> tuple[Store, ...]:
         """Where it commits, without repeats."""

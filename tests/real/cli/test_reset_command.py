@@ -46,8 +46,18 @@ MERGE = 'mode = "merge"\nkey = ["partition"]\nadd = ["offset"]\n'
 class World:
     """Ten and five records in two partitions, a second apart; all of the first and three of the second are read."""
 
-    def __init__(self, servers: str, topic: str, folder: Path, command: Command) -> None:
+    def __init__(
+        self,
+        servers: str,
+        topic: str,
+        folder: Path,
+        command: Command,
+        *,
+        ends: tuple[int, ...] = (10, 3),
+        topic_id: str = "",
+    ) -> None:
         self.servers, self.topic, self.folder, self.command = servers, topic, folder, command
+        self.topic_id = topic_id
         self.start_ms = int(time.time()) * 1000 - 60_000
         producer = Producer({"bootstrap.servers": servers})
         for partition, count in enumerate((10, 5)):
@@ -55,18 +65,18 @@ class World:
                 producer.produce(topic, b"v", partition=partition, timestamp=self.start_ms + number * 1000)
                 assert producer.flush(WAIT_S) == 0
         self.write()
-        self.commit(10, 3)
+        self.commit(*ends)
 
     def write(self, *, more: str = "", sink: str = "") -> None:
         text = FILE.format(kafka=self.servers, topic=self.topic, folder=self.folder, more=more)
         (self.folder / "flights.toml").write_text(text + sink)
 
-    def sink(self) -> Any:
-        return SQLiteSink(self.folder / "flights.db", "flights")
+    def sink(self, database: str = "flights.db") -> Any:
+        return SQLiteSink(self.folder / database, "flights")
 
-    def commit(self, *ends: int) -> None:
+    def commit(self, *ends: int, database: str = "flights.db") -> None:
         """A batch that has read so far, with a row for each record."""
-        sink = self.sink()
+        sink = self.sink(database)
         sink.prepare(SCHEMA)
         with closing(sink.store) as store:
             generation = store.fence("flights")
@@ -86,7 +96,13 @@ class World:
             report = sink.task_writer(attempt, SCHEMA)(iter([pa.RecordBatch.from_pylist(rows, SCHEMA)]))
             progress = tuple(
                 PartitionProgress(
-                    topic=self.topic, partition=partition, topic_id="", start=0, end=end, leader_epoch=0, origin=0
+                    topic=self.topic,
+                    partition=partition,
+                    topic_id=self.topic_id,
+                    start=0,
+                    end=end,
+                    leader_epoch=0,
+                    origin=0,
                 )
                 for partition, end in enumerate(ends)
             )
@@ -95,8 +111,8 @@ class World:
             )
             store.commit(entry, previous=previous, writes=[(sink, attempt, [report])])
 
-    def ends(self) -> dict[int, int]:
-        with closing(self.sink().store) as store:
+    def ends(self, database: str = "flights.db") -> dict[int, int]:
+        with closing(self.sink(database).store) as store:
             entry = store.read("flights")
         assert entry is not None
         return {place.partition: end for place, end in entry.ends().items()}
@@ -198,11 +214,15 @@ def test_rows_of_records_that_are_read_again_are_deleted_where_that_is_asked_for
     assert world.rows() == [(0, 0), (0, 1), (1, 0), (1, 1)]
 
 
+def without_file(world: World, *arguments: str, databases: tuple[str, ...] = ("flights.db",)) -> Outcome:
+    named = [part for database in databases for part in ("--store", f"sqlite:{world.folder}/{database}")]
+    return world.command("reset", *named, "--pipeline", "flights", *arguments)
+
+
 def test_a_pipeline_without_a_file_is_reset_in_its_store(world: World) -> None:
-    named = ["--store", f"sqlite:{world.folder}/flights.db", "--pipeline", "flights"]
-    at = [*named, "--bootstrap-server", world.servers, "--to-offset", "4"]
+    at = ["--bootstrap-server", world.servers, "--to-offset", "4"]
     rows = world.rows()
-    code, out, err = world.command("reset", *at, "--format", "json")
+    code, out, err = without_file(world, *at, "--format", "json")
     assert (code, world.ends()) == (0, {0: 10, 1: 3}), err
     effects = [json.loads(line) for line in out.splitlines()]
     assert [(one["sink"], one["partition"], one["effect"], one["offsets"], one["rows"]) for one in effects] == [
@@ -211,21 +231,51 @@ def test_a_pipeline_without_a_file_is_reset_in_its_store(world: World) -> None:
         ("flights", None, "doubled", 6, None),
         ("flights", None, "lost", 1, 0),
     ]
-    assert "without FILE only this store is reset" in " ".join(err.split())
-    assert world.command("reset", *at, "--yes")[0] == 0
+    assert "without FILE it is not known how the tables are written" in " ".join(err.split())
+    assert without_file(world, *at, "--rows", "keep", "--yes")[0] == 0
     assert (world.ends(), world.rows()) == ({0: 4, 1: 4}, rows)
+
+
+def test_several_stores_of_a_pipeline_without_a_file_are_reset_together(world: World) -> None:
+    world.commit(10, 3, database="other.db")
+    arguments = ["--bootstrap-server", world.servers, "--to-offset", "4", "--rows", "keep", "--yes"]
+    assert without_file(world, *arguments, databases=("flights.db", "other.db"))[0] == 0
+    assert world.ends() == world.ends("other.db") == {0: 4, 1: 4}
+
+
+def test_partitions_that_a_ledger_does_not_know_are_not_added_to_it(
+    kafka_broker: KafkaBroker, create_topic: Callable[..., str], tmp_path: Path, command: Command
+) -> None:
+    """The pipeline may have been told to read this partition alone."""
+    world = World(kafka_broker.bootstrap_servers, create_topic(2), tmp_path, command, ends=(10,))
+    arguments = ["--bootstrap-server", world.servers, "--to-earliest", "--rows", "keep", "--yes"]
+    assert without_file(world, *arguments)[0] == 0
+    assert world.ends() == {0: 0}
+
+
+def test_a_topic_of_the_same_name_in_another_cluster_is_refused(
+    kafka_broker: KafkaBroker, create_topic: Callable[..., str], tmp_path: Path, command: Command
+) -> None:
+    other_id = "AAAAAAAAAAAAAAAAAAAAAQ"
+    world = World(kafka_broker.bootstrap_servers, create_topic(2), tmp_path, command, topic_id=other_id)
+    code, _, err = without_file(world, "--bootstrap-server", world.servers, "--to-earliest")
+    assert code == 2
+    told = " ".join(err.split())
+    assert f"topic {world.topic} is not the one that the pipeline has read" in told
+    assert f"the ledger has {other_id}" in told
 
 
 @pytest.mark.parametrize(
     ("more", "reason"),
     [
-        (["--to-earliest"], "name a broker"),
-        (["--to-earliest", "--bootstrap-server", "{servers}", "--rows", "delete"], "how its tables are made"),
+        (["--rows", "keep"], "name a broker"),
+        (["--bootstrap-server", "{servers}", "--rows", "delete"], "no rows can be deleted: give FILE"),
+        (["--bootstrap-server", "{servers}"], "say --rows keep"),
     ],
 )
 def test_what_a_store_alone_cannot_tell_is_asked_for(world: World, more: list[str], reason: str) -> None:
-    named = ["--store", f"sqlite:{world.folder}/flights.db", "--pipeline", "flights"]
-    code, _, err = world.command("reset", *named, *(each.format(servers=world.servers) for each in more), "--yes")
+    arguments = (each.format(servers=world.servers) for each in more)
+    code, _, err = without_file(world, "--to-earliest", *arguments, "--yes")
     assert code == 2
     assert reason in " ".join(err.split())
     assert world.ends() == {0: 10, 1: 3}

@@ -2,17 +2,16 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
-
 import pytest
 
-from directkafka.operations.reset_effects import Effect, RecordsInLog, TableEffect, totals
+from directkafka.operations.records_in_log import RecordsInLog
+from directkafka.operations.reset_effects import Effect, TableEffect, totals
 
 
 def effect(store: str = "a", partition: int = 0, *, rows: int | None = 3, at_ms: int | None = None) -> TableEffect:
     return TableEffect(
         store=store, sink="t", topic="air", partition=partition, current=9, new=4, effect=Effect.DOUBLED, offsets=5,
-        records=RecordsInLog(records_max=4, first_at_ms=at_ms, last_at_ms=at_ms), rows=rows,
+        in_log=RecordsInLog(records_max=4, first_at_ms=at_ms, last_at_ms=at_ms), rows=rows,
     )  # fmt: skip
 
 
@@ -37,8 +36,3 @@ def test_totals_are_those_of_one_table_in_one_store_and_unknown_rows_make_them_u
     assert [(total["store"], total["offsets"], total["rows"]) for total in found] == [("a", 10, 6), ("b", 10, None)]
     assert [total["records_max"] for total in found] == [8, 8]
     assert all(total.keys() == effect().as_record().keys() for total in found)
-
-
-def test_records_that_nobody_looked_at_make_the_total_unknown() -> None:
-    unknown = replace(effect(), records=RecordsInLog())
-    assert [total["records_max"] for total in totals([effect(), unknown])] == [None]

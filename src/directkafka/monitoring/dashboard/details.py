@@ -18,7 +18,6 @@ from directkafka.operations.reset import Reset, ResetOutcome, ResetRequest, chec
 from directkafka.operations.reset_effects import totals
 from directkafka.operations.target import Target, target_of_file
 from directkafka.options.texts import whole_number
-from directkafka.pipeline.execution.rejection import DEAD_LETTERS
 from directkafka.pipeline.execution.routes import cloned
 from directkafka.pipeline.ledger.pause import set_paused
 from directkafka.pipeline.status import started_pipelines
@@ -105,7 +104,7 @@ class Details:
             DirectKafkaError: the store does not answer.
         """
         with self._opened(name, self._lookups) as target:
-            sink = next((route.sink for route in target.routes if route.output == DEAD_LETTERS), None)
+            sink = target.dead_letter_sink
             if sink is None:
                 return _no_letters("this pipeline has no dead letters")
             table = sink.dead_letters()

@@ -20,7 +20,7 @@ from directkafka.operations.target import Target, target_of_file
 from directkafka.pipeline.ledger.pause import paused_at_ms
 from directkafka.pipeline.status import PipelineStatus
 from directkafka.plain_text import one_line
-from directkafka.sinks.api import LedgerEntry, Store
+from directkafka.sinks.api import LedgerEntry, Sink, Store
 from directkafka.sinks.ledger import row_count
 
 log = logging.getLogger("directkafka.monitoring")
@@ -133,10 +133,10 @@ def _is_paused(pipeline: str, store: Store) -> bool:
         return False
 
 
-def _dead_letters(entries: Sequence[LedgerEntry], sink: str | None) -> int | None:
+def _dead_letters(entries: Sequence[LedgerEntry], sink: Sink | None) -> int | None:
     if sink is None:
         return None
-    return max((entry.total_rows.get(sink, 0) for entry in entries), default=0)
+    return max((entry.total_rows.get(sink.name, 0) for entry in entries), default=0)
 
 
 def _now_ms() -> int:

@@ -400,7 +400,8 @@ function effectRow(effect, className) {
   const partition = effect.topic === null ? "in all" : `${effect.topic}-${effect.partition}`;
   return element("tr", { className }, cell(effect.sink), cell(partition), cell(effect.effect),
     figure(number(effect.current)), figure(number(effect.new)), figure(number(effect.offsets)),
-    figure(number(effect.rows)), cell(effect.first_at ?? "–", "wide"), cell(effect.last_at ?? "–", "wide"));
+    figure(number(effect.records_max)), figure(number(effect.rows)),
+    cell(effect.first_at ?? "–", "wide"), cell(effect.last_at ?? "–", "wide"));
 }
 
 async function resetNow() {

@@ -1,4 +1,4 @@
-"""A table of which a store's ledger has the name, and nothing else is known: for operations without a pipeline file."""
+"""A sink of which only the name is known, from a ledger: for operations on a pipeline without its file."""
 
 from __future__ import annotations
 
@@ -8,11 +8,11 @@ from directkafka.sinks.api import LedgerEntry, Sink, Store
 from directkafka.sinks.ledger import OFFSET_COUNTS
 
 #: Stands for the table of a pipeline that has written no rows yet.
-_UNKNOWN: Final = "unknown"
+_NO_TABLE: Final = "(no table yet)"
 
 
-class LedgerTable(Sink):
-    """Names a table. How it is written is not known, so it is neither written nor looked at.
+class NamedSink(Sink):
+    """Stands for a sink. How it writes is not known, so it neither writes nor looks at its table.
 
     Args:
         name: as the ledger has it.
@@ -24,9 +24,9 @@ class LedgerTable(Sink):
         self._store = store
 
     @classmethod
-    def all_of(cls, entry: LedgerEntry, store: Store) -> tuple[LedgerTable, ...]:
-        """The tables that a pipeline has written into a store, those of dead letters too; at least one."""
-        names = sorted(entry.total_rows.keys() - OFFSET_COUNTS) or [_UNKNOWN]
+    def of_entry(cls, entry: LedgerEntry, store: Store) -> tuple[NamedSink, ...]:
+        """All sinks whose rows a pipeline has ever written into a store, that of dead letters too; at least one."""
+        names = sorted(entry.total_rows.keys() - OFFSET_COUNTS) or [_NO_TABLE]
         return tuple(cls(name, store) for name in names)
 
     @property
