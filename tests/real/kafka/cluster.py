@@ -37,8 +37,14 @@ def _is_healthy(administrator: AdminClient) -> bool:
 
 
 def partition_of(servers: str, topic: str) -> Any:
-    """What confluent-kafka knows of partition 0: ``leader``, ``replicas``, ``isrs``."""
-    return admin(servers).list_topics(topic, timeout=WAIT_S).topics[topic].partitions[0]
+    """What confluent-kafka knows of partition 0: ``leader``, ``replicas``, ``isrs``.
+
+    Waited for: a broker that has not heard of a new topic yet answers with the topic and no partition.
+    """
+    client = admin(servers)
+    return until(
+        lambda: client.list_topics(topic, timeout=WAIT_S).topics[topic].partitions.get(0), f"{topic} has no partition"
+    )
 
 
 def address_of(broker: KafkaBroker, node: int) -> tuple[str, int]:

@@ -183,7 +183,7 @@ def live(
             until(lambda: furthest_on_page(str(page.address)) == "air-0", "the page does not show the partition")
             file.write_text(FILE.replace("maxOffsetsPerTrigger = 300", "maxOffsetsPerTrigger = 50000"))
             before, driver = driver, Driver(file, "--http", f"127.0.0.1:{free_port()}")
-            assert before.process.wait(WAIT_S) == 3, "the old driver is not fenced"
+            assert before.process.wait(WAIT_S) == 3, before.log.read_text()
             until(lambda: run(commands["1"][0], folder)[0] == 0, "it does not catch up")
 
             # 2. A bad deploy, and a pause.
@@ -213,7 +213,7 @@ def live(
                 code, said = run(line, folder, SINCE=since[0])
                 assert code == 0, said
             assert nulls(database) == 0
-            assert driver.process.wait(WAIT_S) == 3, "the driver that waited is not fenced"
+            assert driver.process.wait(WAIT_S) == 3, driver.log.read_text()
             driver = Driver(file)
 
             # 4. Is it right?
