@@ -345,7 +345,7 @@ class LineageError(StoreError):
     expected: str
     found: str
     remedy: str
-    template = "pipeline {pipeline!r} at {store}: the ledger's lineage is {found}, this job's is {expected}. {remedy}"
+    template = "pipeline {pipeline!r} at {store}: expected {expected}, the ledger has {found}. {remedy}"
 
 
 class RowCountError(StoreError):

@@ -112,8 +112,8 @@ def _check_lineage(identity: str, entry: LedgerEntry, ahead: LedgerEntry) -> Non
         raise LineageError(
             store=identity,
             pipeline=ahead.pipeline,
-            expected=ahead.lineage,
-            found=entry.lineage,
+            expected=f"lineage {ahead.lineage}",
+            found=f"lineage {entry.lineage}",
             remedy="The stores of one pipeline must have one history: give this pipeline another name.",
         )
 

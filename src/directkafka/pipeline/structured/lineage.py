@@ -201,8 +201,8 @@ def decide(recovery: Recovery, batch: CheckpointBatch, *, pipeline: str, stores:
 
 def _error(case: Case, recovery: Recovery, batch: CheckpointBatch, pipeline: str, store: str) -> LineageError:
     entry = recovery.ahead
-    found = "none" if entry is None else describe_position(entry.lineage, entry.batch_id, entry.ends())
-    return LineageError(store=store, pipeline=pipeline, expected=str(batch), found=found, remedy=case.value)
+    found = "none" if entry is None else f"lineage {describe_position(entry.lineage, entry.batch_id, entry.ends())}"
+    return LineageError(store=store, pipeline=pipeline, expected=f"lineage {batch}", found=found, remedy=case.value)
 
 
 def describe_position(lineage: str, batch_id: int, ends: Offsets) -> str:

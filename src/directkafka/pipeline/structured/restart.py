@@ -259,8 +259,8 @@ def _adopted(name: str, entry: LedgerEntry | None, position: Position, store: st
     raise LineageError(
         store=store,
         pipeline=name,
-        expected=_describe(position),
-        found="none" if entry is None else describe_position(entry.lineage, entry.batch_id, ends),
+        expected=f"lineage {_describe(position)}",
+        found="none" if entry is None else f"lineage {describe_position(entry.lineage, entry.batch_id, ends)}",
         remedy="The two do not stand at the same offsets, so nothing was adopted. 'directkafka restart FILE --from "
         "checkpoint' (directkafka.restart) says what would be lost or doubled by going on from the checkpoint.",
     )
@@ -278,7 +278,7 @@ def _waiting(name: str, entry: LedgerEntry | None, store: str) -> _Target:
         raise LineageError(
             store=store,
             pipeline=name,
-            expected="any",
+            expected="an entry",
             found="none",
             remedy="There is nothing to go on from: a first run needs no restart.",
         )

@@ -52,7 +52,7 @@ def test_a_store_without_an_entry_is_new_and_not_behind() -> None:
 def test_another_lineage_is_refused_with_both_sides() -> None:
     with pytest.raises(LineageError) as raised:
         reconcile([("a", FIFTH), ("b", replace(FIFTH, lineage="other"))])
-    assert (raised.value.store, raised.value.expected, raised.value.found) == ("b", "l", "other")
+    assert (raised.value.store, raised.value.expected, raised.value.found) == ("b", "lineage l", "lineage other")
 
 
 def test_a_store_two_batches_behind_is_refused_with_both_sides() -> None:
