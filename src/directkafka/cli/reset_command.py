@@ -54,18 +54,20 @@ def reset(  # noqa: PLR0917 - typer gives them by name
     store: StoresOption = None,
     pipeline: NameOption = None,
     bootstrap_server: BootstrapServerOption = None,
-    to_earliest: Annotated[bool, typer.Option("--to-earliest", help="The first offset that is there.")] = False,
-    to_latest: Annotated[bool, typer.Option("--to-latest", help="The end of what can be read.")] = False,
-    to_offset: Annotated[int | None, typer.Option("--to-offset", min=0, help="This offset.")] = None,
+    to_earliest: Annotated[
+        bool, typer.Option("--to-earliest", help="Go on at the first offset that is there.")
+    ] = False,
+    to_latest: Annotated[bool, typer.Option("--to-latest", help="Go on at the end of what can be read.")] = False,
+    to_offset: Annotated[int | None, typer.Option("--to-offset", min=0, help="Go on at this offset.")] = None,
     to_datetime: Annotated[
         str | None,
         typer.Option("--to-datetime", help="The first record at or after this time: ISO 8601, UTC without a zone."),
     ] = None,
     by_duration: Annotated[
-        str | None, typer.Option("--by-duration", help="The first record of the last 10m (or PT10M).")
+        str | None, typer.Option("--by-duration", help="The first record that is at most this old: 10m, or PT10M.")
     ] = None,
     shift_by: Annotated[
-        int | None, typer.Option("--shift-by", help="So many offsets ahead of where it is; back, if below zero.")
+        int | None, typer.Option("--shift-by", help="So many offsets ahead of the next one; below zero: back.")
     ] = None,
     from_file: Annotated[
         Path | None, typer.Option("--from-file", help="A CSV file of topic,partition,offset, as --export prints it.")
@@ -73,7 +75,7 @@ def reset(  # noqa: PLR0917 - typer gives them by name
     topic: Annotated[
         list[str] | None, typer.Option("--topic", metavar="TOPIC[:0,1]", help="Only these; may be given again.")
     ] = None,
-    export: Annotated[bool, typer.Option("--export", help="Print the new offsets as CSV, and change nothing.")] = False,
+    export: Annotated[bool, typer.Option("--export", help="Print the offsets as CSV; change nothing.")] = False,
     rows: Annotated[
         RowsPolicy | None,
         typer.Option("--rows", help="What becomes of the rows of records that are read again; keep by default."),
@@ -85,7 +87,7 @@ def reset(  # noqa: PLR0917 - typer gives them by name
     form: FormatOption = Format.TEXT,
     verbose: VerboseOption = False,
 ) -> None:
-    """Let a pipeline go on at other offsets, and say for each table what that would lose or double. Fences a driver."""
+    """Say what going on at other offsets would lose or double in each table. With --yes, do it; fences a driver."""
     set_up_logging(verbose=verbose)
     is_done = yes or execute
     _check_alone(is_done, {"--dry-run": dry_run, "--export": export})
@@ -130,7 +132,7 @@ def _reset(target: Target, request: ResetRequest, *, has_file: bool, is_done: bo
         reason = "a ledger does not say how the tables are written, so no rows can be deleted: give FILE"
         raise OptionError(option="--rows", reason=reason)
     if not has_file and is_done and request.rows is None:
-        reason = "without FILE say --rows keep: that rows of records that are read again stay, and may come twice"
+        reason = "without FILE add --rows keep: no rows are deleted, and those that are read again may be there twice"
         raise OptionError(option="--rows", reason=reason)
     if target.source is None:
         raise OptionError(
@@ -191,7 +193,7 @@ def _print_outcome(pipeline: str, outcome: ResetOutcome, form: Format, *, is_don
         say("nothing is lost or doubled: the pipeline is there already")
     elif not lines:
         say("no table loses or doubles anything")
-    if not is_done:
+    if not is_done and outcome.changes_something:
         say("nothing was changed; add --yes to do it, which stops a driver of this pipeline that runs")
 
 

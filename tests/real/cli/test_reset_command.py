@@ -270,7 +270,7 @@ def test_a_topic_of_the_same_name_in_another_cluster_is_refused(
     [
         (["--rows", "keep"], "name a broker"),
         (["--bootstrap-server", "{servers}", "--rows", "delete"], "no rows can be deleted: give FILE"),
-        (["--bootstrap-server", "{servers}"], "say --rows keep"),
+        (["--bootstrap-server", "{servers}"], "add --rows keep"),
     ],
 )
 def test_what_a_store_alone_cannot_tell_is_asked_for(world: World, more: list[str], reason: str) -> None:
