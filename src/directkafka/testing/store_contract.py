@@ -19,6 +19,7 @@ from __future__ import annotations
 import pickle
 from collections.abc import Iterator
 from dataclasses import replace
+from functools import partial
 from typing import Any
 
 import pyarrow as pa
@@ -32,7 +33,7 @@ from directkafka.errors import (
 )
 from directkafka.sinks.api import LedgerEntry
 from directkafka.sinks.ledger import dropped
-from directkafka.testing.store_driver import SCHEMA, BrokenSink, Job, StoreHarness, batches_of, run_together
+from directkafka.testing.store_driver import SCHEMA, BrokenSink, Job, StoreHarness, batches_of, run_together, seen_soon
 
 __all__ = ["Job", "StoreContract", "StoreHarness"]
 
@@ -148,7 +149,8 @@ class StoreContract:
         for name in ("a-later", "Trains"):
             entry = replace(job.next_entry(), pipeline=name, batch_id=0, generation=1)
             job.store.commit(entry, previous=None)
-        assert looking.pipelines() == ("Trains", "a-later", "flights")
+        expected = ("Trains", "a-later", "flights")
+        assert seen_soon(looking.pipelines, expected) == expected
         looking.close()
 
     def test_a_reset_goes_back_in_a_lineage_of_its_own_and_what_it_counts_is_kept(
@@ -186,7 +188,7 @@ class StoreContract:
         last = replace(dropping.last, generation=dropping.generation)
         dropping.store.commit(dropped(last), previous=dropping.last)
         for store in (dropping.store, harness.open_store()):
-            assert store.read("flights") is None
+            assert seen_soon(partial(store.read, "flights"), None) is None
             store.close()
         with pytest.raises(FencedError):
             job.run((sink, [[(4, 1)]]))

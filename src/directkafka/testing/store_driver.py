@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import pickle
 import threading
+import time
 import uuid
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field
@@ -148,6 +149,17 @@ class BrokenSink(WrappedSink):
         """Move the rows, then fail."""
         self._inner.apply(transaction, batch, reports)
         raise RuntimeError("the sink broke after its rows had been moved")
+
+
+def seen_soon(look: Callable[[], Any], expected: Any, *, timeout_s: float = 10.0) -> Any:
+    """What a driver without a fence sees, asked again until it is what is expected, or time is over.
+
+    A store may answer a commit a moment before everybody sees it: Kafka answers EndTxn before it writes the markers.
+    """
+    deadline = time.monotonic() + timeout_s
+    while (found := look()) != expected and time.monotonic() < deadline:
+        time.sleep(0.02)
+    return found
 
 
 def run_together(*calls: Callable[[], Any]) -> list[Any]:

@@ -7,6 +7,7 @@ import uuid
 from collections.abc import Iterator
 from contextlib import contextmanager, suppress
 from dataclasses import replace
+from functools import partial
 
 import pytest
 from confluent_kafka.admin import AdminClient, AlterConfigOpType, ConfigEntry, ConfigResource
@@ -19,7 +20,7 @@ from directkafka.offsets import PartitionProgress
 from directkafka.sinks.kafka import requirements
 from directkafka.sinks.kafka.requirements import VERIFICATION
 from directkafka.testing import KafkaBroker
-from directkafka.testing.store_driver import SCHEMA, Job
+from directkafka.testing.store_driver import SCHEMA, Job, seen_soon
 
 pytestmark = pytest.mark.real
 
@@ -178,4 +179,4 @@ def test_a_ledger_of_forty_thousand_partitions_is_one_record_that_its_topic_take
     )
     entry = replace(job.next_entry(), progress=tuple(sorted(progress)))
     committed = job.store.commit(entry, previous=None)
-    assert harness.open_store().read("flights") == committed
+    assert seen_soon(partial(harness.open_store().read, "flights"), committed) == committed
