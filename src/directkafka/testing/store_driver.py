@@ -151,13 +151,13 @@ class BrokenSink(WrappedSink):
         raise RuntimeError("the sink broke after its rows had been moved")
 
 
-def seen_soon(look: Callable[[], Any], expected: Any, *, timeout_s: float = 10.0) -> Any:
+def seen_soon(read: Callable[[], Any], expected: Any, *, timeout_s: float = 10.0) -> Any:
     """What a driver without a fence sees, asked again until it is what is expected, or time is over.
 
     A store may answer a commit a moment before everybody sees it: Kafka answers EndTxn before it writes the markers.
     """
     deadline = time.monotonic() + timeout_s
-    while (found := look()) != expected and time.monotonic() < deadline:
+    while (found := read()) != expected and time.monotonic() < deadline:
         time.sleep(0.02)
     return found
 
