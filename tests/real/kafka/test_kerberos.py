@@ -54,6 +54,8 @@ SERVICE = f"kafka/{LOOPBACK}"
 RECORDS = 50
 AT_ONCE_S = 2.0
 TRIED_MS = 500
+#: On a busy machine the library may need more time than a try has; then the try's own end is told.
+SLOW = "the library never tells that nobody listens"
 
 Params = Mapping[str, object]
 
@@ -354,8 +356,8 @@ def test_a_kdc_that_is_away_is_waited_for_and_what_is_connected_goes_on(
         assert len(connected.call("Metadata", topics=[]).brokers) == 1
         kdc.stop()
         try:
-            told = unreachable(broker, entry(keytab, f"patient@{REALM}"))
-            assert "Kerberos's KDC does not answer: Cannot contact any KDC" in told
+            params = entry(keytab, f"patient@{REALM}")
+            until(lambda: "Kerberos's KDC does not answer: Cannot contact any KDC" in unreachable(broker, params), SLOW)
             assert len(connected.call("Metadata", topics=[]).brokers) == 1
             # Tickets that are still good need no KDC.
             connect_and_read(broker, topic, entry(ann))
@@ -429,7 +431,7 @@ def test_a_keytab_s_ticket_that_ended_while_the_kdc_was_away_is_fetched_anew(
     kdc.stop()
     try:
         until(lambda: not works(broker, {"socket.connection.setup.timeout.ms": TRIED_MS, **params}), "it never ends")
-        assert "Cannot contact any KDC" in unreachable(broker, params)
+        until(lambda: "Cannot contact any KDC" in unreachable(broker, params), SLOW)
     finally:
         kdc.start()
     connect_and_read(broker, topic, params)
