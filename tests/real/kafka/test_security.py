@@ -446,7 +446,8 @@ def short_login(broker: KafkaBroker, mechanism: str) -> ClientOptions:
     return client_options(broker, "SHORT", {**login, "sasl.jaas.config": jaas(mechanism, USER, PASSWORD)})
 
 
-@pytest.mark.parametrize("mechanism", ["SCRAM-SHA-256", "OAUTHBEARER"])
+# Of each mechanism the quick run has one of the two.
+@pytest.mark.parametrize("mechanism", [pytest.param("SCRAM-SHA-256", marks=pytest.mark.slow), "OAUTHBEARER"])
 def test_a_range_that_takes_longer_than_a_session_is_read_without_loss(
     broker: KafkaBroker, topic: str, mechanism: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -469,7 +470,7 @@ def test_a_range_that_takes_longer_than_a_session_is_read_without_loss(
     assert offsets == list(range(RECORDS))
 
 
-@pytest.mark.parametrize("mechanism", ["SCRAM-SHA-256", "OAUTHBEARER"])
+@pytest.mark.parametrize("mechanism", ["SCRAM-SHA-256", pytest.param("OAUTHBEARER", marks=pytest.mark.slow)])
 def test_the_driver_s_client_outlives_its_sessions(broker: KafkaBroker, mechanism: str) -> None:
     """Both with pauses longer than a session and with questions all the time."""
     with closing(KafkaClient(short_login(broker, mechanism))) as client:

@@ -112,8 +112,8 @@ def test_every_store_has_every_row_of_its_output_once(
     [
         ({"mode": "upsert", "key": ["partition"], "order": ["offset"]}, None),
         ({"mode": "merge", "key": ["partition"], "add": ["number"]}, "sum"),
-        ({"mode": "ignore"}, "all"),
-        ({"mode": "replace"}, "last"),
+        pytest.param({"mode": "ignore"}, "all", marks=pytest.mark.slow),
+        pytest.param({"mode": "replace"}, "last", marks=pytest.mark.slow),
     ],
 )
 def test_every_mode_means_what_it_does_by_spark(mode: dict[str, Any], wanted: str | None, world: World) -> None:

@@ -143,7 +143,13 @@ def twenty_wait(moment: dk.Moment) -> float:
     return 0 if moment.backlog >= 20 else 50
 
 
-@pytest.mark.parametrize("trigger", [{"records": 20, "at_most": "1h"}, twenty_wait], ids=["records", "function"])
+@pytest.mark.parametrize(
+    "trigger",
+    [
+        pytest.param({"records": 20, "at_most": "1h"}, id="records"),
+        pytest.param(twenty_wait, id="function", marks=pytest.mark.slow),
+    ],
+)
 def test_a_backlog_is_waited_for_and_taken_as_one_batch(world: World, trigger: Any) -> None:
     batches = Batches(wanted=COUNT + 20)
 
