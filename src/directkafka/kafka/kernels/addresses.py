@@ -160,6 +160,16 @@ def bits_of(_typing: Any, _number: Any) -> Any:
 
 
 @_inline
+def load_float(_typing: Any, _address: Any) -> Any:
+    """``load_float(address)``: the float there, as a double."""
+
+    def generate(_context: Any, builder: Any, _signature: Any, arguments: Any) -> Any:
+        return builder.fpext(_load(builder, arguments[0], ir.FloatType()), ir.DoubleType())
+
+    return types.float64(types.int64), generate
+
+
+@_inline
 def double_of(_typing: Any, _number: Any) -> Any:
     """``double_of(bits)``: the double that an int64 has the bits of."""
 

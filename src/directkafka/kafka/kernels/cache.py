@@ -48,14 +48,18 @@ COMPILED = (
     "kafka.records.encode_kernel",
     "kafka.records.record",
     "kafka.records.record_columns",
+    "payloads.avro.kernels.numbers",
+    "payloads.avro.kernels.values",
+    "payloads.avro.program",
     "payloads.json.kernels.characters",
     "payloads.json.kernels.copies",
     "payloads.json.kernels.misfits",
     "payloads.json.kernels.moments",
-    "payloads.json.kernels.nodes",
+    "payloads.json.kernels.names",
     "payloads.json.kernels.numbers",
     "payloads.json.kernels.scalars",
     "payloads.json.kernels.scopes",
+    "payloads.kernels.nodes",
 )
 _PACKAGE = "directkafka"
 _NAME = "directkafka-kernels"

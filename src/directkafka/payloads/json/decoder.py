@@ -3,18 +3,18 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from dataclasses import dataclass
 from typing import Any, Final
 
 import numpy as np
 import pyarrow as pa
 
 from directkafka.kafka.kernels.addresses import SCANNED
+from directkafka.payloads.columns import Columns
 from directkafka.payloads.json import times
-from directkafka.payloads.json.columns import Columns
-from directkafka.payloads.json.kernels import nodes
 from directkafka.payloads.json.kernels.read_texts import MISFIT_FIELDS, read_texts
+from directkafka.payloads.json.kernels.scopes import DEPTH_MAX, SCOPE_FIELDS
 from directkafka.payloads.json.values import JsonReader
+from directkafka.payloads.texts import Texts
 
 #: Where the kernel names the node that has no room.
 _NODE_OF_ROOM: Final = 0
@@ -34,7 +34,7 @@ class JsonDecoder:
         self._columns = Columns(schema)
         self._reader = JsonReader(schema, time_zone)
         self._offset_us = times.fixed_offset_us(time_zone)
-        self._scopes = np.zeros(nodes.DEPTH_MAX * nodes.SCOPE_FIELDS, np.int64)
+        self._scopes = np.zeros(DEPTH_MAX * SCOPE_FIELDS, np.int64)
         self._stamps = np.zeros(len(self._columns.nodes) + 1, np.int64)
         self._explains = explains
         #: Of the last column: what is wrong with a text, by its number; and how many texts the kernel left.
@@ -58,7 +58,7 @@ class JsonDecoder:
         return self._completed(array, texts, left) if len(left) else array
 
     def _by_kernel(self, texts: pa.Array) -> tuple[pa.StructArray, Any, Any]:
-        column = _Texts.of(texts)
+        column = Texts.of(texts)
         rows, ends = len(texts), column.ends
         self._columns.make_room(rows, int(ends[-1] - ends[0]))
         left, misfits = np.zeros(rows + 1, np.int64), np.zeros(rows * MISFIT_FIELDS + 1, np.int64)
@@ -73,7 +73,7 @@ class JsonDecoder:
             self._run(column, rest.ctypes.data - start, range(whole, rows), left, misfits)
         return self._columns.array(rows), left[: left[-1]], misfits[: misfits[-1] * MISFIT_FIELDS]
 
-    def _run(self, column: _Texts, data: int, texts: range, left: Any, misfits: Any) -> None:
+    def _run(self, column: Texts, data: int, texts: range, left: Any, misfits: Any) -> None:
         """Read some texts, whose bytes are at an address, with as much room as they need."""
         columns, first = self._columns, texts.start
         while first < texts.stop:
@@ -104,36 +104,6 @@ class JsonDecoder:
         places = np.arange(len(array))
         places[left] = len(array) + np.arange(len(left))
         return pa.concat_arrays([array, pa.array(rows, self.schema)]).take(pa.array(places))
-
-
-@dataclass(frozen=True, slots=True)
-class _Texts:
-    """A column of texts as the kernel takes it.
-
-    Attributes:
-        data: the bytes of its buffer.
-        ends: int64 positions in them, one more than texts.
-        validity: address of its bitmap, or 0; ``first_bit``: the first text's number in it.
-    """
-
-    data: Any
-    ends: Any
-    validity: int
-    first_bit: int
-
-    @classmethod
-    def of(cls, texts: pa.Array) -> _Texts:
-        validity, ends, data = texts.buffers()
-        is_large = pa.types.is_large_binary(texts.type)
-        if ends is None or not len(texts):
-            return cls(np.empty(0, np.uint8), np.zeros(len(texts) + 1, np.int64), 0, 0)
-        whole = np.frombuffer(ends, np.int64 if is_large else np.int32)
-        return cls(
-            np.frombuffer(data, np.uint8) if data is not None else np.empty(0, np.uint8),
-            np.ascontiguousarray(whole[texts.offset : texts.offset + len(texts) + 1], np.int64),
-            validity.address if texts.null_count else 0,
-            texts.offset,
-        )
 
 
 def _plain(texts: pa.Array) -> pa.Array:

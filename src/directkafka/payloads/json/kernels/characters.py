@@ -12,6 +12,10 @@ from directkafka.kafka.kernels.compile import helper
 LEFT: Final = -1
 NO_ROOM: Final = -2
 
+#: Texts with more bytes, and with names of more bytes, may have strings and names that Jackson refuses.
+TEXT_LENGTH_MAX: Final = 20_000_000
+NAME_LENGTH_MAX: Final = 50_000
+
 QUOTE: Final = 0x22
 BACKSLASH: Final = 0x5C
 COMMA: Final = 0x2C

@@ -18,6 +18,7 @@ from directkafka.payloads.json.kernels.characters import (
     COLON,
     COMMA,
     LEFT,
+    NAME_LENGTH_MAX,
     NO_ROOM,
     NULL,
     OPEN_ARRAY,
@@ -29,7 +30,6 @@ from directkafka.payloads.json.kernels.characters import (
     skip_space,
     utf8_length,
 )
-from directkafka.payloads.json.kernels.nodes import NAME_LENGTH_MAX
 from directkafka.payloads.json.kernels.numbers import is_written_so, read_number
 
 #: What comes next in a scope: its first item or its end; a name; a value; a comma or its end.

@@ -20,18 +20,18 @@ from directkafka.payloads.json.kernels.characters import (
     TRUE,
     skip_string,
 )
-from directkafka.payloads.json.kernels.nodes import (
+from directkafka.payloads.json.kernels.numbers import read_number
+from directkafka.payloads.kernels.nodes import (
+    BINARY,
     BOOL,
     DATE,
     DECIMAL,
     DOUBLE,
     FLOAT,
     LOCAL_TIMESTAMP,
-    OTHER,
     STRING,
     TIMESTAMP,
 )
-from directkafka.payloads.json.kernels.numbers import read_number
 
 
 @helper
@@ -62,7 +62,7 @@ def misfit_end(kind: int, at: int, end: int) -> int:
 def _text_end(kind: int, at: int, end: int) -> int:
     """The position behind a string, whose quote is passed, if it is surely no value of the type."""
     first = load8(at)
-    if kind == OTHER:
+    if kind == BINARY:
         return LEFT
     if kind == DATE or kind == TIMESTAMP or kind == LOCAL_TIMESTAMP or kind == DECIMAL:
         return at + 1 if first == QUOTE else LEFT

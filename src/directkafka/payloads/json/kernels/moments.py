@@ -8,8 +8,10 @@ from typing import Final
 from directkafka.kafka.kernels.addresses import load8
 from directkafka.kafka.kernels.compile import helper
 from directkafka.payloads.json.kernels.characters import COLON, LEFT, MINUS, PLUS, POINT, QUOTE, ZERO
-from directkafka.payloads.json.kernels.nodes import NO_OFFSET
 from directkafka.payloads.json.kernels.numbers import TENS, read_digits
+
+#: In place of an offset of the zone of timestamps that name none: it changes, and they are left.
+NO_OFFSET: Final = -(1 << 63)
 
 _DAY_US: Final = 86_400_000_000
 

@@ -14,7 +14,7 @@ texts and names. :mod:`directkafka.payloads.json.values` reads them, by the same
 No byte is read before the text's start, and none behind its end but for the 16 that the caller has seen to.
 """
 
-# ruff: noqa: PLR0917, PLR0911, PLR0912, PLR1714, SIM109, SIM110, C901 - as numba compiles it best
+# ruff: noqa: PLR0917, PLR0911, PLR0912, PLR1714, SIM109, C901 - as numba compiles it best
 from __future__ import annotations
 
 from typing import Any, Final
@@ -22,104 +22,65 @@ from typing import Any, Final
 from directkafka.kafka.kernels.addresses import load8, load32, load64, store32
 from directkafka.kafka.kernels.compile import INT64, INT64S, helper, kernel, unwrapped
 from directkafka.payloads.json.kernels.characters import (
-    BACKSLASH,
     CLOSE_ARRAY,
     CLOSE_OBJECT,
     COLON,
     COMMA,
     LEFT,
+    NAME_LENGTH_MAX,
     NO_ROOM,
     NULL,
     OPEN_ARRAY,
     OPEN_OBJECT,
     QUOTE,
+    TEXT_LENGTH_MAX,
     copy_string,
     skip_space,
     skip_string,
 )
 from directkafka.payloads.json.kernels.misfits import misfit_end
-from directkafka.payloads.json.kernels.nodes import (
+from directkafka.payloads.json.kernels.names import IGNORED, find_field, is_odd_name
+from directkafka.payloads.json.kernels.scalars import read_scalar, skip_scalar
+from directkafka.payloads.json.kernels.scopes import (
+    ARRAY,
+    DEPTH_MAX,
+    MAP_ENTRIES,
+    MISFIT,
+    OBJECT,
+    Place,
+    Scope,
+    popped,
+    push,
+)
+from directkafka.payloads.kernels.nodes import (
     BYTES_MAX,
     COUNT,
-    DEPTH_MAX,
     ENDS,
     KIND,
     LIST,
     MAP,
-    MASK,
-    NAME,
     NAME_LENGTH,
-    NAME_LENGTH_MAX,
     NEXT,
     ROWS_MAX,
-    SECOND_MASK,
-    SECOND_WORD,
     STRING,
     STRUCT,
-    TEXT_LENGTH_MAX,
     VALIDITY,
     VALUES,
-    WORD,
     of_node,
+    put_null,
+    set_valid,
 )
-from directkafka.payloads.json.kernels.scalars import put_null, read_scalar, set_valid, skip_scalar
-from directkafka.payloads.json.kernels.scopes import ARRAY, MAP_ENTRIES, MISFIT, OBJECT, Place, Scope, popped, push
 
 #: Numbers that are told of a text with a value of another type than its field's.
 MISFIT_FIELDS: Final = 3
-#: In place of a node: a value that no field is declared for.
-_IGNORED: Final = -1
 _N: Final = 0x6E
-
-
-@helper
-def _is_name(nodes: Any, node: int, at: int, end: int) -> bool:
-    """Whether the name of a field's node stands here, with its quote."""
-    if (load64(at) ^ of_node(nodes, node, WORD)) & of_node(nodes, node, MASK):
-        return False
-    if of_node(nodes, node, NAME_LENGTH) < 8:
-        return True
-    if (load64(at + 8) ^ of_node(nodes, node, SECOND_WORD)) & of_node(nodes, node, SECOND_MASK):
-        return False
-    length = of_node(nodes, node, NAME_LENGTH)
-    name = of_node(nodes, node, NAME)
-    if at + length >= end:
-        return False
-    for place in range(16, length + 1):
-        if load8(at + place) != load8(name + place):
-            return False
-    return True
-
-
-@helper
-def _find(nodes: Any, struct: int, expected: int, at: int, end: int) -> int:
-    """The node of the field whose name stands here, looked for from the expected one on; or none."""
-    behind = of_node(nodes, struct, NEXT)
-    node = expected
-    for _ in range(of_node(nodes, struct, COUNT)):
-        if _is_name(nodes, node, at, end):
-            return node
-        node = of_node(nodes, node, NEXT)
-        if node == behind:
-            node = struct + 1
-    return _IGNORED
-
-
-@helper
-def _is_odd_name(first: int, behind: int) -> bool:
-    """Whether a name that is no field's as it stands may be one as it is meant: it has an escape, or no ASCII."""
-    for at in range(first, behind):
-        found = load8(at)
-        if found == BACKSLASH or found >= 0x80:
-            return True
-    return False
 
 
 @helper
 def _element(nodes: Any, scopes: Any, scope: Scope, at: int) -> tuple[Scope, Place]:
     """The next element of an array."""
     if scope.node < 0:
-        return scope, Place(at, _IGNORED, 0, 0)
+        return scope, Place(at, IGNORED, 0, 0)
     node, row = scope.node + 1, scope.item
     if row >= of_node(nodes, node, ROWS_MAX):
         scopes[0] = scope.node
@@ -157,15 +118,15 @@ def _entry(nodes: Any, scopes: Any, scope: Scope, at: int, end: int) -> tuple[Sc
 @helper
 def _field(nodes: Any, stamps: Any, scope: Scope, at: int, end: int) -> tuple[Scope, Place]:
     """The field whose name stands here, its quote passed; the position behind the name."""
-    node = _IGNORED
+    node = IGNORED
     if scope.node >= 0:
-        node = _find(nodes, scope.node, scope.expected, at, end)
+        node = find_field(nodes, scope.node, scope.expected, at, end)
     if node < 0:
         first = at
         at = skip_string(at, end)
-        if at - first > NAME_LENGTH_MAX or (at >= 0 and scope.node >= 0 and _is_odd_name(first, at)):
+        if at - first > NAME_LENGTH_MAX or (at >= 0 and scope.node >= 0 and is_odd_name(first, at)):
             at = LEFT
-        return scope, Place(at, _IGNORED, 0, 0)
+        return scope, Place(at, IGNORED, 0, 0)
     at += of_node(nodes, node, NAME_LENGTH) + 1
     expected = of_node(nodes, node, NEXT)
     if expected == of_node(nodes, scope.node, NEXT):
@@ -199,7 +160,7 @@ def _place(nodes: Any, scopes: Any, stamps: Any, scope: Scope, at: int, end: int
     if scope.shape == ARRAY:
         return _element(nodes, scopes, scope, at)
     if load8(at) != QUOTE:
-        return scope, Place(LEFT, _IGNORED, 0, 0)
+        return scope, Place(LEFT, IGNORED, 0, 0)
     if scope.shape == MAP_ENTRIES:
         scope, place = _entry(nodes, scopes, scope, at + 1, end)
     else:
@@ -213,7 +174,7 @@ def _place(nodes: Any, scopes: Any, stamps: Any, scope: Scope, at: int, end: int
 def _opened(nodes: Any, place: Place, found: int, number: int) -> Scope:
     """The scope that an opening brace or bracket begins."""
     if place.node < 0:
-        return Scope(ARRAY if found == OPEN_ARRAY else OBJECT, _IGNORED, 0, number, 0, 0, 0, 0)
+        return Scope(ARRAY if found == OPEN_ARRAY else OBJECT, IGNORED, 0, number, 0, 0, 0, 0)
     kind = of_node(nodes, place.node, KIND)
     if found == OPEN_OBJECT and kind == STRUCT:
         return Scope(OBJECT, place.node, place.row, number, 0, 0, place.node + 1, place.is_new)
@@ -277,7 +238,7 @@ def _read_object(
     Returns:
         The position behind its object, and the place of the first value of another type than its field's, if any.
     """
-    misfit = Place(0, _IGNORED, 0, 0)
+    misfit = Place(0, IGNORED, 0, 0)
     if load8(at) != OPEN_OBJECT or end - at > TEXT_LENGTH_MAX:
         return LEFT, misfit
     stamps[counter] += 1
@@ -317,7 +278,7 @@ def _read_object(
                         return LEFT, misfit
                     misfit = place if misfit.node < 0 else misfit
                     put_null(nodes, place.node, place.row)
-                    inner = _opened(nodes, Place(at, _IGNORED, 0, 0), found, stamps[counter])
+                    inner = _opened(nodes, Place(at, IGNORED, 0, 0), found, stamps[counter])
                 push(scopes, depth, scope)
                 depth += 1
                 scope, is_first = inner, True
@@ -361,7 +322,7 @@ def read_texts(
         nodes: the schema, see this module's text. Columns have all bits of their bitmaps set.
         scopes: room for :data:`DEPTH_MAX` scopes.
         stamps: for each node the number of the object that its field was found in last; the last one counts them.
-        offset_us: how much the clock of timestamps without a zone is ahead of UTC, or :data:`NO_OFFSET`.
+        offset_us: how much the clock of timestamps without a zone is ahead of UTC, or ``NO_OFFSET``.
         left: out, the numbers of texts that are left; the last one counts them.
         misfits: out, the texts in which values are of another type than their field's, which is null then. Of each
             the number, the node of the first such field, and the position of its value in the text; in the last place

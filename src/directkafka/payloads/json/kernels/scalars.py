@@ -34,7 +34,19 @@ from directkafka.payloads.json.kernels.characters import (
 )
 from directkafka.payloads.json.kernels.copies import copy_scope
 from directkafka.payloads.json.kernels.moments import read_date, read_timestamp
-from directkafka.payloads.json.kernels.nodes import (
+from directkafka.payloads.json.kernels.numbers import (
+    DIGITS_MAX,
+    EXACT_MAX,
+    FLOAT_MIN,
+    POWERS,
+    TENS,
+    is_tie,
+    is_written_so,
+    nearest_double,
+    read_number,
+)
+from directkafka.payloads.kernels.nodes import (
+    BINARY,
     BOOL,
     BOUND,
     BYTES_MAX,
@@ -50,58 +62,15 @@ from directkafka.payloads.json.kernels.nodes import (
     LIST,
     LOCAL_TIMESTAMP,
     MAP,
-    NEXT,
-    OTHER,
     SCALE,
     STRING,
     STRUCT,
     TIMESTAMP,
-    VALIDITY,
     VALUES,
     of_node,
 )
-from directkafka.payloads.json.kernels.numbers import (
-    DIGITS_MAX,
-    EXACT_MAX,
-    FLOAT_MIN,
-    POWERS,
-    TENS,
-    is_tie,
-    is_written_so,
-    nearest_double,
-    read_number,
-)
 
 _LONG_MIN: Final = -(1 << 63)
-
-
-@helper
-def _set_null(validity: int, row: int) -> None:
-    byte = validity + (row >> 3)
-    store8(byte, load8(byte) & ~(1 << (row & 7)))
-
-
-@helper
-def set_valid(validity: int, row: int) -> None:
-    """Set a row's bit; bits are set when the buffer is made, and cleared by nulls."""
-    byte = validity + (row >> 3)
-    store8(byte, load8(byte) | (1 << (row & 7)))
-
-
-@helper
-def put_null(nodes: Any, first: int, row: int) -> None:
-    """A null, and empty texts and lists in all columns below it that have as many rows."""
-    node, behind = first, of_node(nodes, first, NEXT)
-    while node < behind:
-        kind = of_node(nodes, node, KIND)
-        _set_null(of_node(nodes, node, VALIDITY), row)
-        if kind == STRING or kind == LIST or kind == MAP or kind == OTHER:
-            ends = of_node(nodes, node, ENDS) + 4 * row
-            store32(ends + 4, load32(ends))
-        if kind == LIST or kind == MAP:
-            node = of_node(nodes, node, NEXT)
-        else:
-            node += 1
 
 
 @helper
@@ -251,7 +220,7 @@ def read_scalar(nodes: Any, node: int, row: int, at: int, end: int, offset_us: i
         return _read_boolean(values, row, at)
     if kind == TIMESTAMP or kind == LOCAL_TIMESTAMP or kind == DATE:
         return _read_moment(values, kind, row, at, end, offset_us)
-    if kind == OTHER or kind == STRUCT or kind == LIST or kind == MAP:
+    if kind == BINARY or kind == STRUCT or kind == LIST or kind == MAP:
         return LEFT
     quoted = kind == DECIMAL and load8(at) == QUOTE
     first = at + 1 if quoted else at

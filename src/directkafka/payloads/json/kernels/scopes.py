@@ -5,7 +5,10 @@ from __future__ import annotations
 from typing import Any, Final, NamedTuple
 
 from directkafka.kafka.kernels.compile import helper
-from directkafka.payloads.json.kernels.nodes import SCOPE_FIELDS
+
+DEPTH_MAX: Final = 64
+#: Numbers that are kept of a scope: see :class:`Scope`.
+SCOPE_FIELDS: Final = 8
 
 # What a scope is.
 OBJECT: Final = 0

@@ -1,4 +1,4 @@
-"""Columns of a declared schema that the kernel fills: their buffers, which grow, and the Arrow array of them."""
+"""Columns of a declared schema that a kernel fills: their buffers, which grow, and the Arrow array of them."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ import numpy as np
 import pyarrow as pa
 
 from directkafka.kafka.kernels.addresses import SCANNED
-from directkafka.payloads.json.kernels import nodes
+from directkafka.payloads.kernels import nodes
 
 _KINDS: Final = {
     pa.bool_(): nodes.BOOL,
@@ -20,7 +20,7 @@ _KINDS: Final = {
     pa.float64(): nodes.DOUBLE,
     pa.string(): nodes.STRING,
     pa.date32(): nodes.DATE,
-    pa.binary(): nodes.OTHER,
+    pa.binary(): nodes.BINARY,
 }
 _WIDTHS: Final = {
     nodes.INT8: 1,
@@ -34,8 +34,9 @@ _WIDTHS: Final = {
     nodes.LOCAL_TIMESTAMP: 8,
     nodes.DECIMAL: 16,
 }
+_WITH_BYTES: Final = (nodes.STRING, nodes.BINARY)
 #: What has an int32 end for each row.
-_WITH_ENDS: Final = (nodes.LIST, nodes.MAP, nodes.STRING, nodes.OTHER)
+_WITH_ENDS: Final = (nodes.LIST, nodes.MAP, *_WITH_BYTES)
 _NAME_BYTES: Final = 16
 _ROWS_FIRST: Final = 16
 
@@ -77,12 +78,12 @@ class Columns:
             if wanted > self.nodes[node, nodes.ROWS_MAX]:
                 self._grow_rows(node, wanted)
             self._validity[node].fill(255)
-            if self.nodes[node, nodes.KIND] == nodes.STRING and self.nodes[node, nodes.BYTES_MAX] == 0:
+            if self.nodes[node, nodes.KIND] in _WITH_BYTES and self.nodes[node, nodes.BYTES_MAX] == 0:
                 self._grow_bytes(node, max(64, text_bytes // len(self._types)) + SCANNED)
 
     def grow(self, node: int) -> None:
         """Twice as much room: for a text column's bytes, or for the elements of a list or map."""
-        if self.nodes[node, nodes.KIND] == nodes.STRING:
+        if self.nodes[node, nodes.KIND] in _WITH_BYTES:
             self._grow_bytes(node, 2 * int(self.nodes[node, nodes.BYTES_MAX]) + SCANNED)
             return
         below = node + 1
@@ -165,10 +166,7 @@ class Columns:
         if kind == nodes.MAP:
             entries = pa.StructArray.from_arrays(self._children(node, last), fields=list(_entries(self._types[node])))
             return pa.Array.from_buffers(self._types[node], rows, buffers, children=[entries])
-        values = self._values[node]
-        return pa.Array.from_buffers(
-            self._types[node], rows, [*buffers, _taken(values, last) if values is not None else pa.py_buffer(b"")]
-        )
+        return pa.Array.from_buffers(self._types[node], rows, [*buffers, _taken(self._values[node], last)])
 
     def _children(self, node: int, rows: int) -> list[pa.Array]:
         children, below = [], node + 1

@@ -1,0 +1,319 @@
+"""Resolution of the schema that a record was written with to the one that it is read with (Avro 1.12).
+
+Fields are found by their names or the reader's aliases; what the reader does not have is skipped, what the writer does
+not have is the reader's default. Numbers are widened, strings and bytes are each other. Of a union, each alternative is
+resolved for itself. Where two types do not resolve, those records fail that have such a value, not those that do not:
+a union's other alternatives can be read.
+
+Two things are done besides: timestamps of different units are converted, since a logical type that is left out of
+account would give a time a thousand times too late; and decimals must have the same precision and scale, as the
+specification says and not all implementations do.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Final
+
+from directkafka.payloads.avro import program as op
+from directkafka.payloads.avro.defaults import encode_default
+from directkafka.payloads.avro.program import NOWHERE, Program
+from directkafka.payloads.avro.schema import AvroField, AvroSchema, AvroType
+from directkafka.payloads.avro.types import alternatives_of, widened
+
+_NUMBERS: Final = ("int", "long", "float", "double")
+#: How numbers of one type become those of another.
+_WIDENINGS: Final = {
+    ("int", "int"): op.INT,
+    ("int", "long"): op.LONG,
+    ("int", "float"): op.INT_TO_FLOAT,
+    ("int", "double"): op.INT_TO_DOUBLE,
+    ("long", "long"): op.LONG,
+    ("long", "float"): op.INT_TO_FLOAT,
+    ("long", "double"): op.INT_TO_DOUBLE,
+    ("float", "float"): op.FLOAT,
+    ("float", "double"): op.FLOAT_TO_DOUBLE,
+    ("double", "double"): op.DOUBLE,
+}
+#: Units in a microsecond, or microseconds in a unit.
+_MOMENTS: Final = {"millis": (1000, 1), "micros": (1, 1), "nanos": (1, 1000)}
+_LEAST_BYTES: Final = {"null": 0, "boolean": 1, "float": 4, "double": 8, "record": 0}
+_NESTED_RECORDS_MAX: Final = 4
+
+
+def resolve(writer: AvroSchema, reader: AvroSchema, behind: Sequence[int]) -> Program:
+    """The program that reads records of one schema into columns of another.
+
+    Args:
+        writer: the schema that the records were written with.
+        reader: the schema of the columns.
+        behind: of each node of the columns, the first that is not below it.
+
+    Raises:
+        ValueError: no record can be read so; the message says why, with the path.
+    """
+    return _Resolution(writer, reader, behind).run()
+
+
+class _Resolution:
+    def __init__(self, writer: AvroSchema, reader: AvroSchema, behind: Sequence[int]) -> None:
+        self._writer, self._reader, self._behind = writer, reader, behind
+        self._program = Program()
+        #: Records that contain themselves and are skipped: where each begins, and who calls it.
+        self._skipped: dict[str, int] = {}
+        self._calls: dict[str, list[int]] = {}
+        self._again = False
+
+    def run(self) -> Program:
+        program = self._program
+        self._value(self._writer, self._writer.type, self._reader.type, 0, "")
+        if program.begins_with(op.FAIL):
+            raise ValueError(program.reasons[0])
+        program.add(op.END)
+        while waiting := [name for name in self._calls if name not in self._skipped]:
+            self._skipped[waiting[0]] = len(program)
+            for one in self._writer.names[waiting[0]].fields:
+                self._skip(one.type, (waiting[0],), one.name)
+            program.add(op.RETURN)
+        for name, calls in self._calls.items():
+            for number in calls:
+                program.go_on(number, self._skipped[name])
+        return program
+
+    def _add(self, operation: int, node: int, first: int = 0, second: int = 0, *, path: str) -> int:
+        return self._program.add(operation, node, first, second, again=self._again, path=path)
+
+    # Types into columns.
+
+    def _value(self, source: AvroSchema, found: AvroType, wanted: AvroType, node: int, path: str) -> None:
+        """A value of a type, of the writer's schema or of the reader's own for defaults, into a column."""
+        found, wanted = source.definition(found), self._reader.definition(wanted)
+        if found.kind == "union":
+            self._alternatives(source, found, wanted, node, path)
+        elif wanted.kind == "union":
+            self._into_union(source, found, wanted, node, path)
+        elif reason := _misfit(source, found, self._reader, wanted):
+            self._program.fail(reason, path)
+        elif found.kind == "record":
+            self._record(source, found, wanted, node, path)
+        elif found.kind in ("array", "map"):
+            self._list(source, found, wanted, node, path)
+        else:
+            self._scalar(found, wanted, node, path)
+
+    def _alternatives(self, source: AvroSchema, union: AvroType, wanted: AvroType, node: int, path: str) -> None:
+        self._add(op.BRANCH, node, len(union.inner), path=path)
+        jumps = [self._program.add(op.JUMP) for _ in union.inner]
+        ends = []
+        for jump, one in zip(jumps, union.inner, strict=True):
+            self._program.go_on(jump)
+            self._value(source, one, wanted, node, path)
+            ends.append(self._program.add(op.JUMP))
+        for end in ends:
+            self._program.go_on(end)
+
+    def _into_union(self, source: AvroSchema, found: AvroType, wanted: AvroType, node: int, path: str) -> None:
+        if found.kind == "null" and any(one.kind == "null" for one in map(self._reader.definition, wanted.inner)):
+            self._add(op.NULL, node, path=path)
+            return
+        alternatives = alternatives_of(self._reader, wanted)
+        chosen = _chosen(source, found, self._reader, alternatives)
+        if chosen is None:
+            self._program.fail(f"{_at(path)}{found} is none of the reader's {wanted}", path)
+        elif len(alternatives) == 1:
+            self._value(source, found, alternatives[0], node, path)
+        elif widened(alternatives):
+            widest = next(one for one in alternatives if one.kind in ("long", "double"))
+            self._value(source, found, widest, node, path)
+        else:
+            self._valid(node, path)
+            member = node + 1
+            for number, one in enumerate(alternatives):
+                if number == chosen:
+                    self._value(source, found, one, member, f"{path}.member{number}")
+                else:
+                    self._add(op.NULL, member, path=path)
+                member = self._behind[member]
+
+    def _valid(self, node: int, path: str) -> None:
+        if self._again:
+            self._add(op.VALID, node, path=path)
+
+    def _record(self, source: AvroSchema, found: AvroType, wanted: AvroType, node: int, path: str) -> None:
+        self._valid(node, path)
+        nodes, below = {}, node + 1
+        for one in wanted.fields:
+            nodes[one.name] = below
+            below = self._behind[below]
+        missing = {one.name: one for one in wanted.fields}
+        for one in found.fields:
+            field = _field_of(wanted, missing, one)
+            if field is None:
+                self._skip(one.type, (), f"{path}.{one.name}", source)
+            else:
+                del missing[field.name]
+                self._value(source, one.type, field.type, nodes[field.name], f"{path}.{field.name}")
+        for field in missing.values():
+            self._default(field, nodes[field.name], f"{path}.{field.name}")
+
+    def _default(self, field: AvroField, node: int, path: str) -> None:
+        if field.default is None:
+            self._program.fail(f"{_at(path)}the writer has no such field, and the reader no default for it", path)
+            return
+        try:
+            raw = encode_default(self._reader, field)
+        except ValueError as error:
+            self._program.fail(f"{_at(path)}{error}", path)
+            return
+        self._add(op.CONSTANT, node, len(raw), self._program.constant(raw), path=path)
+        self._value(self._reader, field.type, field.type, node, path)
+        self._add(op.CONSTANT_END, node, path=path)
+
+    def _list(self, source: AvroSchema, found: AvroType, wanted: AvroType, node: int, path: str) -> None:
+        again, item, inner = self._again, node + 1, found.inner[0]
+        least = _least_bytes(source, inner, 0) + (found.kind == "map")
+        begin = self._add(op.LIST, node, second=min(least, 1), path=path)
+        self._again = True
+        first = len(self._program)
+        if found.kind == "map":
+            self._add(op.TEXT, item, path=f"{path}.key")
+            item = self._behind[item]
+        self._value(source, inner, wanted.inner[0], item, f"{path}[]")
+        self._add(op.NEXT_ELEMENT, node, first, begin, path=path)
+        self._again = again
+        self._program.go_on(begin)
+
+    def _scalar(self, found: AvroType, wanted: AvroType, node: int, path: str) -> None:
+        unit = _unit(wanted)
+        if found.kind in _NUMBERS and unit:
+            factor, divisor = _MOMENTS[_unit(found) or unit]
+            self._add(op.MOMENT, node, factor, divisor, path=path)
+        elif found.kind in _NUMBERS:
+            self._add(_WIDENINGS[found.kind, wanted.kind], node, path=path)
+        elif found.kind == "enum":
+            self._enum(found, wanted, node, path)
+        elif wanted.logical == "decimal":
+            operation = op.DECIMAL if found.kind == "bytes" else op.FIXED_DECIMAL
+            self._add(operation, node, found.size, wanted.precision, path=path)
+        elif found.kind == "fixed":
+            self._add(
+                {"duration": op.DURATION, "uuid": op.UUID}.get(wanted.logical, op.FIXED), node, found.size, path=path
+            )
+        elif found.kind == "boolean":
+            self._add(op.BOOLEAN, node, path=path)
+        else:
+            self._add(op.TEXT if wanted.kind == "string" else op.BYTES, node, path=path)
+
+    def _enum(self, found: AvroType, wanted: AvroType, node: int, path: str) -> None:
+        self._add(op.ENUM, node, len(found.symbols), path=path)
+        for symbol in found.symbols:
+            text = symbol if symbol in wanted.symbols else wanted.default
+            raw = (text or symbol).encode()
+            self._program.add(
+                op.SYMBOL, NOWHERE, self._program.constant(raw), -1 if text is None else len(raw), path=path
+            )
+
+    # Types that the reader does not have.
+
+    def _skip(self, found: AvroType, around: tuple[str, ...], path: str, source: AvroSchema | None = None) -> None:
+        found = (source or self._writer).definition(found)
+        if found.kind == "record":
+            self._skip_record(found, around, path)
+        elif found.kind == "union":
+            self._add(op.BRANCH, NOWHERE, len(found.inner), path=path)
+            jumps = [self._program.add(op.JUMP) for _ in found.inner]
+            ends = []
+            for jump, one in zip(jumps, found.inner, strict=True):
+                self._program.go_on(jump)
+                self._skip(one, around, path)
+                ends.append(self._program.add(op.JUMP))
+            for end in ends:
+                self._program.go_on(end)
+        elif found.kind in ("array", "map"):
+            least = _least_bytes(self._writer, found.inner[0], 0) + (found.kind == "map")
+            begin = self._add(op.LIST, NOWHERE, second=min(least, 1), path=path)
+            first = len(self._program)
+            if found.kind == "map":
+                self._add(op.SKIP_BYTES, NOWHERE, path=path)
+            self._skip(found.inner[0], around, path)
+            self._add(op.NEXT_ELEMENT, NOWHERE, first, begin, path=path)
+            self._program.go_on(begin)
+        elif found.kind in ("bytes", "string"):
+            self._add(op.SKIP_BYTES, NOWHERE, path=path)
+        elif found.kind in ("int", "long", "enum"):
+            self._add(op.SKIP_NUMBER, NOWHERE, path=path)
+        elif found.kind != "null":
+            size = found.size if found.kind == "fixed" else _LEAST_BYTES[found.kind]
+            self._add(op.SKIP, NOWHERE, size, path=path)
+
+    def _skip_record(self, found: AvroType, around: tuple[str, ...], path: str) -> None:
+        if found.name in around or found.name in self._calls:
+            self._calls.setdefault(found.name, []).append(self._add(op.CALL, NOWHERE, path=path))
+            return
+        for one in found.fields:
+            self._skip(one.type, (*around, found.name), f"{path}.{one.name}")
+
+
+def _field_of(wanted: AvroType, missing: dict[str, AvroField], found: AvroField) -> AvroField | None:
+    """The reader's field that a field of the writer's is read into, if it has one."""
+    if found.name in missing:
+        return missing[found.name]
+    if any(one.name == found.name for one in wanted.fields):
+        return None
+    return next((one for one in missing.values() if found.name in one.aliases), None)
+
+
+def _chosen(source: AvroSchema, found: AvroType, reader: AvroSchema, alternatives: list[AvroType]) -> int | None:
+    """The reader's alternative for a value: the first of the same type and name, or the first that it resolves to."""
+    fitting = [number for number, one in enumerate(alternatives) if not _misfit(source, found, reader, one)]
+    same = [
+        number
+        for number in fitting
+        if alternatives[number].kind == found.kind and _is_same_name(found, alternatives[number])
+    ]
+    return next(iter(same or fitting), None)
+
+
+def _misfit(source: AvroSchema, found: AvroType, reader: AvroSchema, wanted: AvroType) -> str:
+    """Why a type of the writer's, no union, does not resolve to one of the reader's, no union; empty where it does."""
+    fits = found.kind == wanted.kind
+    if found.kind in _NUMBERS:
+        fits = (found.kind, wanted.kind) in _WIDENINGS and (not _unit(wanted) or found.kind == "long")
+    elif found.kind in ("bytes", "string"):
+        fits = wanted.kind in ("bytes", "string")
+    if fits and (wanted.logical == "decimal" or (found.logical == "decimal" and wanted.kind == found.kind)):
+        both = (found.precision, found.scale), (wanted.precision, wanted.scale)
+        fits = found.kind in ("bytes", "fixed") and (
+            both[0] == both[1] or "decimal" not in (found.logical, wanted.logical)
+        )
+    if fits and found.kind == "fixed":
+        fits = found.size == wanted.size
+    if fits and found.kind in ("record", "enum", "fixed"):
+        fits = _is_same_name(found, wanted)
+    return "" if fits else f"the writer's {found} does not resolve to the reader's {wanted}"
+
+
+def _is_same_name(found: AvroType, wanted: AvroType) -> bool:
+    """Whether names agree: without their namespaces, or by an alias of the reader's."""
+    return _short(found.name) == _short(wanted.name) or found.name in wanted.aliases
+
+
+def _short(name: str) -> str:
+    return name.rpartition(".")[2]
+
+
+def _unit(found: AvroType) -> str:
+    """The unit of a timestamp; empty for others."""
+    return found.logical.rpartition("-")[2] if "timestamp" in found.logical else ""
+
+
+def _least_bytes(schema: AvroSchema, found: AvroType, depth: int) -> int:
+    """The least bytes that a value has; for what is nested deep, 0."""
+    found = schema.definition(found)
+    if found.kind == "record" and depth < _NESTED_RECORDS_MAX:
+        return sum(_least_bytes(schema, one.type, depth + 1) for one in found.fields[:8])
+    return found.size if found.kind == "fixed" else _LEAST_BYTES.get(found.kind, 1)
+
+
+def _at(path: str) -> str:
+    return f"{path.removeprefix('.')}: " if path else ""

@@ -1,0 +1,123 @@
+"""The Spark types of Avro's, which are those of Spark's ``from_avro`` (``SchemaConverters``), with three differences.
+
+A timestamp in nanoseconds is a timestamp of Spark, which has microseconds. A duration is a struct of its three numbers.
+A UUID in 16 bytes is its text.
+"""
+
+from __future__ import annotations
+
+from typing import Final
+
+from directkafka.options.ddl import FieldType, SchemaField
+from directkafka.payloads.avro.schema import AvroSchema, AvroType
+
+_PLAIN: Final = {
+    "boolean": "boolean",
+    "int": "int",
+    "long": "bigint",
+    "float": "float",
+    "double": "double",
+    "string": "string",
+    "bytes": "binary",
+    "fixed": "binary",
+    "enum": "string",
+}
+_LOGICAL: Final = {
+    "date": "date",
+    "timestamp-millis": "timestamp",
+    "timestamp-micros": "timestamp",
+    "timestamp-nanos": "timestamp",
+    "local-timestamp-millis": "timestamp_ntz",
+    "local-timestamp-micros": "timestamp_ntz",
+    "local-timestamp-nanos": "timestamp_ntz",
+    "uuid": "string",
+}
+DURATION: Final = ("months", "days", "milliseconds")
+_PRECISION_MAX: Final = 38
+_TYPES_MAX: Final = 20_000
+#: Alternatives that are one type, which holds them all.
+_WIDENED: Final = {frozenset({"int", "long"}): "bigint", frozenset({"float", "double"}): "double"}
+
+
+def alternatives_of(schema: AvroSchema, union: AvroType) -> list[AvroType]:
+    """The alternatives of a union that are not null."""
+    return [one for one in map(schema.definition, union.inner) if one.kind != "null"]
+
+
+def widened(alternatives: list[AvroType]) -> str | None:
+    """The Spark type of alternatives that one column holds: ``int`` and ``long``, ``float`` and ``double``."""
+    return (
+        None if any(one.logical for one in alternatives) else _WIDENED.get(frozenset(one.kind for one in alternatives))
+    )
+
+
+def spark_type(schema: AvroSchema) -> FieldType:
+    """The type of the column that records of a schema are decoded into.
+
+    Raises:
+        ValueError: a type has none: it contains itself, is always null, or has too many digits; the message has the
+            path.
+    """
+    return _Types(schema).of(schema.type, (), ())
+
+
+class _Types:
+    def __init__(self, schema: AvroSchema) -> None:
+        self._schema = schema
+        self._count = 0
+
+    def of(self, found: AvroType, path: tuple[str, ...], around: tuple[str, ...]) -> FieldType:
+        self._count += 1
+        if self._count > _TYPES_MAX:
+            raise ValueError(f"the schema has more than {_TYPES_MAX} columns, counted in all levels")
+        found = self._schema.definition(found)
+        if found.name and found.name in around:
+            raise _wrong(
+                path, f"{found.name} contains itself, and a column has an end; read it with a schema without it"
+            )
+        if found.kind == "record":
+            around = (*around, found.name)
+            if not found.fields:
+                raise _wrong(path, f"{found} has no field, and a struct has one at least")
+            return FieldType(
+                "struct",
+                tuple(SchemaField(one.name, self.of(one.type, (*path, one.name), around)) for one in found.fields),
+            )
+        if found.kind == "array":
+            return FieldType("array", (SchemaField("element", self.of(found.inner[0], (*path, "items"), around)),))
+        if found.kind == "map":
+            value = SchemaField("value", self.of(found.inner[0], (*path, "values"), around))
+            return FieldType("map", (SchemaField("key", FieldType("string")), value))
+        if found.kind == "union":
+            return self._union(found, path, around)
+        return _scalar(found, path)
+
+    def _union(self, union: AvroType, path: tuple[str, ...], around: tuple[str, ...]) -> FieldType:
+        alternatives = alternatives_of(self._schema, union)
+        if len(alternatives) == 1:
+            return self.of(alternatives[0], path, around)
+        if name := widened(alternatives):
+            return FieldType(name)
+        members = [
+            SchemaField(f"member{number}", self.of(one, (*path, f"member{number}"), around))
+            for number, one in enumerate(alternatives)
+        ]
+        if not members:
+            raise _wrong(path, "is always null, which no column is for")
+        return FieldType("struct", tuple(members))
+
+
+def _scalar(found: AvroType, path: tuple[str, ...]) -> FieldType:
+    if found.kind == "null":
+        raise _wrong(path, "is always null, which no column is for")
+    if found.logical == "decimal":
+        if found.precision > _PRECISION_MAX:
+            raise _wrong(path, f"has {found.precision} digits, and a decimal of Spark has {_PRECISION_MAX} at most")
+        return FieldType("decimal", (), found.precision, found.scale)
+    if found.logical == "duration":
+        return FieldType("struct", tuple(SchemaField(name, FieldType("bigint")) for name in DURATION))
+    return FieldType(_LOGICAL.get(found.logical) or _PLAIN[found.kind])
+
+
+def _wrong(path: tuple[str, ...], reason: str) -> ValueError:
+    return ValueError(f"the schema, at {'.'.join(path)}: {reason}" if path else f"the schema: {reason}")

@@ -1,0 +1,1 @@
+"""Columns of a declared schema, in kernels: what the kernels of all formats share."""
