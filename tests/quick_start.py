@@ -39,6 +39,7 @@ _BROKER_CLASSES = _FOLDER / f"kafka-{KAFKA_VERSION}.jsa"
 _KERNELS = (
     "directkafka.kafka.records.decoder",
     "directkafka.spark.datasource.write_task",
+    "directkafka.payloads.avro.decoder",
     "directkafka.payloads.json.decoder",
     "directkafka.sinks.postgres.copy_kernels",
 )

@@ -50,7 +50,8 @@ def resolve(writer: AvroSchema, reader: AvroSchema, behind: Sequence[int]) -> Pr
         behind: of each node of the columns, the first that is not below it.
 
     Raises:
-        ValueError: no record can be read so; the message says why, with the path.
+        ValueError: a record as a whole is of another type or name. What else does not resolve, each record tells that
+            is read so.
     """
     return _Resolution(writer, reader, behind).run()
 
@@ -67,7 +68,7 @@ class _Resolution:
     def run(self) -> Program:
         program = self._program
         self._value(self._writer, self._writer.type, self._reader.type, 0, "")
-        if program.begins_with(op.FAIL):
+        if program.begins_with(op.FAIL) and not program.path(0):
             raise ValueError(program.reasons[0])
         program.add(op.END)
         while waiting := [name for name in self._calls if name not in self._skipped]:

@@ -10,7 +10,7 @@ import json
 import re
 from collections.abc import Mapping
 from dataclasses import dataclass, field
-from typing import Any, Final
+from typing import Any, Final, TypeGuard
 
 PRIMITIVES: Final = ("null", "boolean", "int", "long", "float", "double", "bytes", "string")
 #: In place of a type: a named type that stands elsewhere, or around here.
@@ -277,7 +277,7 @@ def _of(found: dict[str, Any], name: str, path: tuple[str, ...]) -> Any:
     return found[name]
 
 
-def _is_number(found: Any, least: int, most: int) -> bool:
+def _is_number(found: Any, least: int, most: int) -> TypeGuard[int]:
     return type(found) is int and least <= found <= most
 
 

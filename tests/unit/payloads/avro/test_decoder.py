@@ -1,0 +1,270 @@
+"""Records are read as fastavro reads them, whatever their schema; and what cannot be read is told."""
+
+from __future__ import annotations
+
+import copy
+import json
+import random
+import struct
+import uuid
+from typing import Any
+
+import pyarrow as pa
+import pytest
+from tests.avro_records import Changes, Json, Schemas, mutated, plain, read, same, written
+from tests.guarded_texts import GuardedTexts
+
+from directkafka.payloads.avro.decoder import AvroDecoder
+from directkafka.payloads.avro.defaults import encode_long
+from directkafka.payloads.avro.schema import parse_schema
+
+
+def decoder(reader: Json, writer: Json | None = None) -> AvroDecoder:
+    return AvroDecoder(parse_schema(json.dumps(reader)), None if writer is None else parse_schema(json.dumps(writer)))
+
+
+def record(*fields: Any, name: str = "R") -> dict[str, Any]:
+    return {"type": "record", "name": name, "fields": [{"name": f"f{n}", "type": one} for n, one in enumerate(fields)]}
+
+
+def column(texts: list[bytes | None]) -> pa.Array:
+    return pa.array(texts, pa.binary())
+
+
+@pytest.mark.parametrize("seed", range(0, 200, 20))
+def test_records_of_any_schema_are_what_another_implementation_reads(seed: int) -> None:
+    for one in range(seed, seed + 20):
+        schemas = Schemas(one)
+        schema = schemas.record()
+        records = written(schema, [schemas.value(schema) for _ in range(20)])
+        found = decoder(schema)
+        array = found.decode(column([*records, None]))
+        array.validate(full=True)
+        assert not found.problems
+        rows = array.to_pylist()
+        assert rows.pop() is None
+        for row, text in zip(rows, records, strict=True):
+            assert same(row, read(text, schema, schema)[0]), (one, text)
+
+
+@pytest.mark.parametrize("seed", range(1000, 1200, 20))
+def test_a_schema_that_has_changed_is_resolved_as_another_implementation_does(seed: int) -> None:
+    for one in range(seed, seed + 20):
+        schemas = Schemas(one)
+        writer = schemas.record()
+        reader = Changes(one).of(copy.deepcopy(writer))
+        records = written(writer, [schemas.value(writer) for _ in range(5)])
+        found = decoder(reader, writer)
+        array = found.decode(column([*records]))
+        array.validate(full=True)
+        assert not found.problems
+        for row, text in zip(array.to_pylist(), records, strict=True):
+            assert same(row, read(text, writer, reader)[0]), (one, writer, reader)
+
+
+@pytest.mark.parametrize("seed", range(2000, 2100, 20))
+def test_bytes_that_are_no_record_are_rows_or_told_and_nothing_is_read_beyond_them(seed: int) -> None:
+    rows_read = 0
+    for one in range(seed, seed + 20):
+        schemas, rng = Schemas(one), random.Random(one)
+        schema = schemas.record()
+        records = [mutated(rng, text) for text in written(schema, [schemas.value(schema) for _ in range(20)])]
+        with GuardedTexts(records, b"") as texts:
+            decoder(schema).decode(texts).validate(full=True)
+            found = decoder(plain(schema))
+            rows = found.decode(texts).to_pylist()
+        for number, (row, text) in enumerate(zip(rows, records, strict=True)):
+            if number in found.problems:
+                assert all(value is None for value in row.values())
+                continue
+            value, length = read(text, plain(schema), plain(schema))
+            assert (length, same(row, value)) == (len(text), True), (one, text)
+            rows_read += 1
+    assert rows_read > 40
+
+
+def test_a_record_that_cannot_be_read_leaves_the_rows_around_it_as_they_are() -> None:
+    """What it had written to a list's rows is written over by the next one's, also where it wrote nulls."""
+    schema = record({"type": "array", "items": record(["null", "string"], {"type": "array", "items": "int"}, name="S")})
+    good = written(
+        schema, [{"f0": [{"f0": "a", "f1": [1]}, {"f0": "b", "f1": [2, 3]}]}, {"f0": [{"f0": None, "f1": []}]}]
+    )
+    nulls = encode_long(3) + b"\0\0" * 3
+    found = decoder(schema)
+    rows = found.decode(column([good[0], nulls + b"\x02\x80", good[0], good[1], nulls, good[0]])).to_pylist()
+    assert rows == [
+        read(good[0], schema, schema)[0],
+        {"f0": None},
+        *[read(one, schema, schema)[0] for one in (good[0], good[1])],
+        {"f0": None},
+        rows[0],
+    ]
+    assert found.problems == {
+        1: "f0[].f0: the record ends in the middle of it",
+        4: "f0: the record ends in the middle of it",
+    }
+
+
+WRONG = {
+    "the record ends in the middle of it": ("int", b"\x80"),
+    "the number is too large": ("int", encode_long(1 << 31)),
+    "neither 0 nor 1": ("boolean", b"\2"),
+    "a length is negative": ("bytes", b"\1"),
+    "the text is no UTF-8": ("string", b"\4\xc3("),
+    "the union has no alternative of this number": (["null", "int"], b"\4"),
+    "the enum has no symbol of this number that the reader knows": (
+        {"type": "enum", "name": "E", "symbols": ["A"]},
+        b"\2",
+    ),
+    "the decimal has more digits than its type": (
+        {"type": "bytes", "logicalType": "decimal", "precision": 2},
+        b"\2\x64",
+    ),
+}
+
+
+@pytest.mark.parametrize("said", WRONG)
+def test_what_is_wrong_with_a_record_is_told_with_the_field(said: str) -> None:
+    kind, text = WRONG[said]
+    found = decoder(record("int", kind))
+    assert found.decode(column([b"\2" + text])).to_pylist() == [{"f0": None, "f1": None}]
+    assert found.problems == {0: f"f1: {said}"}
+
+
+def test_a_record_that_goes_on_behind_its_end_is_told() -> None:
+    found = decoder(record("int"))
+    found.decode(column([b"\2\2\2"]))
+    assert found.problems == {0: "the record goes on behind its end, at byte 1: it was written with another schema"}
+
+
+@pytest.mark.parametrize("skipped", [False, True])
+def test_lists_that_claim_more_elements_than_there_are_bytes_cost_nothing(skipped: bool) -> None:
+    empty = {"type": "array", "items": {"type": "fixed", "name": "F", "size": 0}}
+    writer = record(empty, "int")
+    reader = {**writer, "fields": writer["fields"][1:]} if skipped else writer
+    found = decoder(reader, writer)
+    found.decode(
+        column([encode_long(1 << 40) + b"\0\0", encode_long(65_536) + b"\0\4", encode_long(-(1 << 63)) + b"\0\0"])
+    )
+    assert sorted(found.problems) == [0, 2]
+    assert "more elements than the record has bytes" in found.problems[0]
+    found = decoder(record({"type": "array", "items": "int"}))
+    found.decode(column([encode_long(10) + b"\2\2\0"]))
+    assert "more elements than the record has bytes" in found.problems[0]
+
+
+def test_a_list_s_blocks_with_their_sizes_are_read_and_skipped() -> None:
+    writer = record({"type": "array", "items": "int"}, "int")
+    text = encode_long(-2) + encode_long(2) + b"\2\4" + encode_long(1) + b"\6\0" + b"\x0a"
+    assert decoder(writer).decode(column([text])).to_pylist() == [{"f0": [1, 2, 3], "f1": 5}]
+    reader = {**writer, "fields": writer["fields"][1:]}
+    assert decoder(reader, writer).decode(column([text])).to_pylist() == [{"f1": 5}]
+
+
+def test_a_record_that_contains_itself_is_skipped_where_the_reader_does_not_have_it() -> None:
+    tree = record("int", ["null", "R"], {"type": "map", "values": "R"})
+    reader = {**tree, "fields": tree["fields"][:1]}
+    value = {"f0": 1, "f1": {"f0": 2, "f1": None, "f2": {"k": {"f0": 3, "f1": None, "f2": {}}}}, "f2": {}}
+    assert decoder(reader, tree).decode(column(written(tree, [value]))).to_pylist() == [{"f0": 1}]
+    with pytest.raises(ValueError, match="R contains itself"):
+        decoder(tree)
+
+
+def test_records_in_one_another_without_an_end_are_told() -> None:
+    tree = record("int", ["null", "R"])
+    found = decoder({**tree, "fields": tree["fields"][:1]}, tree)
+    found.decode(column([b"\2\2" * 5_000 + b"\2\0"]))
+    assert "more than 1000 values in one another" in found.problems[0]
+
+
+def test_durations_and_uuids_of_sixteen_bytes_and_nanoseconds() -> None:
+    duration = {"type": "fixed", "name": "D", "size": 12, "logicalType": "duration"}
+    identity = {"type": "fixed", "name": "U", "size": 16, "logicalType": "uuid"}
+    nanos = {"type": "long", "logicalType": "timestamp-nanos"}
+    key = uuid.uuid4()
+    text = struct.pack("<III", 1, 2, 0xFFFFFFFF) + key.bytes + encode_long(-1)
+    (row,) = decoder(record(duration, identity, nanos)).decode(column([text])).to_pylist()
+    assert row["f0"] == {"months": 1, "days": 2, "milliseconds": 0xFFFFFFFF}
+    assert row["f1"] == str(key)
+    assert row["f2"].isoformat() == "1969-12-31T23:59:59.999999+00:00"
+
+
+def test_timestamps_of_another_unit_are_the_same_times() -> None:
+    millis, micros = ({"type": "long", "logicalType": f"timestamp-{unit}"} for unit in ("millis", "micros"))
+    found = decoder(record(micros), record(millis)).decode(column([encode_long(1_500)])).to_pylist()
+    assert found[0]["f0"].isoformat() == "1970-01-01T00:00:01.500000+00:00"
+    found = decoder(record(millis), record("long")).decode(column([encode_long(1_500)])).to_pylist()
+    assert found[0]["f0"].isoformat() == "1970-01-01T00:00:01.500000+00:00"
+    late = decoder(record(millis))
+    late.decode(column([encode_long(1 << 60)]))
+    assert late.problems == {0: "f0: the number is too large"}
+
+
+@pytest.mark.parametrize(
+    ("writer", "reader", "said"),
+    [
+        ("int", "string", "the writer's int does not resolve to the reader's string"),
+        ("long", "int", "the writer's long does not resolve to the reader's int"),
+        (
+            {"type": "bytes", "logicalType": "decimal", "precision": 4, "scale": 1},
+            {"type": "bytes", "logicalType": "decimal", "precision": 4, "scale": 2},
+            "the writer's bytes (decimal(4,1)) does not resolve to the reader's bytes (decimal(4,2))",
+        ),
+        (
+            {"type": "fixed", "name": "F", "size": 2},
+            {"type": "fixed", "name": "F", "size": 3},
+            "the writer's fixed F does not",
+        ),
+        (
+            {"type": "enum", "name": "E", "symbols": ["A"]},
+            {"type": "enum", "name": "G", "symbols": ["A"]},
+            "the writer's enum E does not",
+        ),
+        ("int", ["null", "string"], "f0: int is none of the reader's union of null, string"),
+    ],
+)
+def test_schemas_that_do_not_resolve_are_told_for_the_records_that_show_it(writer: Any, reader: Any, said: str) -> None:
+    found = decoder(record(reader), record(writer))
+    found.decode(column([b"\0"]))
+    assert said in found.problems[0]
+    found = decoder(
+        record(
+            ["null", reader]
+            if isinstance(reader, str)
+            else ["null", *([reader] if isinstance(reader, dict) else reader[1:])]
+        ),
+        record(["null", writer]),
+    )
+    assert found.decode(column([b"\0"])).to_pylist() == [{"f0": None}]
+    assert not found.problems
+
+
+def test_a_field_that_the_writer_does_not_have_needs_a_default() -> None:
+    found = decoder(record("int", "int"), record("int"))
+    found.decode(column([b"\2"]))
+    assert found.problems == {0: "f1: the writer has no such field, and the reader no default for it"}
+
+
+def test_schemas_of_other_kinds_are_refused_at_once() -> None:
+    with pytest.raises(ValueError, match="the writer's record R does not resolve to the reader's record S"):
+        decoder(record("int", name="S"), record("int"))
+
+
+@pytest.mark.parametrize(("kind", "value"), [("string", "text"), ("long", -7), (["null", "bytes"], b"x")])
+def test_a_schema_may_be_no_record(kind: Any, value: Any) -> None:
+    found = decoder(kind)
+    assert found.decode(column([*written(kind, [value]), None, b"\x80"])).to_pylist() == [value, None, None]
+    assert sorted(found.problems) == [2]
+
+
+def test_large_integers_become_the_nearest_float() -> None:
+    numbers = [(1 << 24) + 1, (1 << 53) + 1, (1 << 54) + (1 << 30) + 1, -(1 << 60) - (1 << 36) - 1, (1 << 63) - 1]
+    rows = decoder("float", "long").decode(column([encode_long(one) for one in numbers])).to_pylist()
+    nearest = [
+        min(
+            (pa.scalar(float(one), pa.float32()).as_py() * (1 + k * 2.0**-23) for k in (-1, 0, 1)),
+            key=lambda f, n=one: abs(int(f) - n),
+        )
+        for one in numbers
+    ]
+    assert rows == nearest
