@@ -18,7 +18,7 @@ from rich.progress import track
 from tests.guarded_texts import FILLERS, GuardedTexts
 from tests.json_documents import EVERY_TYPE, comparable, documents
 
-from directkafka.options.ddl import parse_ddl
+from directkafka.options.schemas.ddl import parse_ddl
 from directkafka.payloads.arrow_types import arrow_type
 from directkafka.payloads.json.decoder import JsonDecoder
 from directkafka.payloads.json.values import JsonReader

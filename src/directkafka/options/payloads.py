@@ -8,11 +8,12 @@ from typing import Final, Literal, get_args
 from zoneinfo import ZoneInfoNotFoundError
 
 from directkafka.errors import OptionError
-from directkafka.options.ddl import FieldType, parse_ddl
+from directkafka.options.schemas.avro_types import avro_column
+from directkafka.options.schemas.ddl import FieldType, parse_ddl
 from directkafka.options.spec import Mistakes, OptionSpec, RawOptions
 from directkafka.options.time_zones import time_zone
 
-Format = Literal["json", "string"]
+Format = Literal["json", "avro", "string"]
 OnError = Literal["fail", "null", "dead-letter"]
 
 #: The columns that may hold a payload.
@@ -24,9 +25,11 @@ AS_IT_CAME: Final = {"value": "directkafka_value", "key": "directkafka_key"}
 UNREAD: Final = "directkafka_unread"
 
 _DOCS: Final = {
-    "format": "What the bytes of a {column} are: json (fields by a schema, as Spark's from_json reads them) or "
-    "string (UTF-8). The column {column} is a struct, or a string, then. Bytes when not given.",
-    "schema": "The fields of a JSON {column}, in Spark's DDL: id BIGINT, legs ARRAY<STRUCT<carrier: STRING>>.",
+    "format": "What the bytes of a {column} are: json (fields by a schema, as Spark's from_json reads them), avro "
+    "(Avro's binary encoding, by a schema) or string (UTF-8). The column {column} is a struct, or a string, then. "
+    "Bytes when not given.",
+    "schema": "The fields of a JSON {column}, in Spark's DDL: id BIGINT, legs ARRAY<STRUCT<carrier: STRING>>. Of an "
+    "Avro {column}, the schema that all of them were written with, as JSON.",
     "on.error": "What becomes of a record whose {column} cannot be read as a whole: fail (an error that names it), "
     "null (the fields that can be read stay, the others are null, and a column {column}_error says why) or dead-letter "
     "(it goes to the pipeline's dead letters, and not to the transform). A null {column} is null, and no error.",
@@ -47,6 +50,9 @@ def _specs(column: str) -> dict[str, OptionSpec]:
     }
 
 
+#: The formats that need a schema, and in which words it comes.
+_SCHEMAS: Final[dict[Format, str]] = {"json": "the fields, as Spark's DDL", "avro": "the schema, as JSON"}
+
 SPECS: Final = {column: _specs(column) for column in PAYLOAD_COLUMNS}
 
 
@@ -57,7 +63,8 @@ class Payload:
     Attributes:
         column: its name.
         format: what they are.
-        schema: the fields of JSON; None for others.
+        schema: what the column is then; None for a string.
+        avro_schema: the schema of Avro, as JSON.
         on_error: what becomes of a record that cannot be read as a whole.
         time_zone: of timestamps that name none; None: the session's.
     """
@@ -65,6 +72,7 @@ class Payload:
     column: str
     format: Format
     schema: FieldType | None = None
+    avro_schema: str = ""
     on_error: OnError = "fail"
     time_zone: str | None = None
 
@@ -171,23 +179,25 @@ def _read(given: RawOptions, column: str) -> Payload | None:
                 raise given.error(spec.name, f"says how a {column} is read, and there is no {column}.format")
         return None
     form: Format = given.value(specs["format"])
-    if form == "json" and not given.has(specs["schema"]):
-        raise given.error(specs["schema"].name, f"is missing: {column}.format = json needs the fields, as Spark's DDL")
-    for name in ("schema", "time.zone"):
-        if form != "json" and given.has(specs[name]):
+    if form in _SCHEMAS and not given.has(specs["schema"]):
+        raise given.error(specs["schema"].name, f"is missing: {column}.format = {form} needs {_SCHEMAS[form]}")
+    for name, forms in (("schema", tuple(_SCHEMAS)), ("time.zone", ("json",))):
+        if form not in forms and given.has(specs[name]):
             raise given.error(specs[name].name, f"means nothing to {column}.format = {form}")
     return Payload(
         column=column,
         format=form,
-        schema=_schema(given, specs["schema"]) if form == "json" else None,
+        schema=_schema(given, specs["schema"], form) if form in _SCHEMAS else None,
+        avro_schema=given.text(specs["schema"]) if form == "avro" else "",
         on_error=given.value(specs["on.error"]),
         time_zone=_time_zone(given, specs["time.zone"]),
     )
 
 
-def _schema(given: RawOptions, spec: OptionSpec) -> FieldType:
+def _schema(given: RawOptions, spec: OptionSpec, form: Format) -> FieldType:
     try:
-        return parse_ddl(given.text(spec))
+        text = given.text(spec)
+        return avro_column(text) if form == "avro" else parse_ddl(text)
     except ValueError as error:
         raise given.error(spec.name, str(error)) from None
 

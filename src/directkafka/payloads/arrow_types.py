@@ -6,7 +6,7 @@ from typing import Final
 
 import pyarrow as pa
 
-from directkafka.options.ddl import FieldType
+from directkafka.options.schemas.ddl import FieldType
 
 _TYPES: Final = {
     "boolean": pa.bool_(),

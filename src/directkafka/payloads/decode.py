@@ -19,8 +19,10 @@ from directkafka.errors.streams import MalformedPayloadError
 from directkafka.errors.transport import Notes
 from directkafka.kafka.consumer.range_task import RangeTask
 from directkafka.offsets import OffsetRange
-from directkafka.options.ddl import parse_ddl
 from directkafka.options.payloads import AS_IT_CAME, UNREAD, Payload, Payloads, decodes
+from directkafka.options.schemas.avro import parse_schema
+from directkafka.options.schemas.avro_types import avro_column
+from directkafka.options.schemas.ddl import parse_ddl
 from directkafka.options.time_zones import time_zone as zone_of
 from directkafka.payloads.arrow_types import arrow_type
 from directkafka.payloads.text import TextDecoder
@@ -55,6 +57,10 @@ def decoder_of(payload: Payload, *, explains: bool = True) -> Decoder:
     if payload.schema is None:
         return TextDecoder()
     # Not above: a process loads the kernels of the formats that it reads.
+    if payload.format == "avro":
+        from directkafka.payloads.avro.decoder import AvroDecoder
+
+        return AvroDecoder(parse_schema(payload.avro_schema))
     from directkafka.payloads.json.decoder import JsonDecoder
 
     return JsonDecoder(arrow_type(payload.schema), payload.time_zone or _UTC, explains=explains)
@@ -163,14 +169,14 @@ def decode(
 
     Args:
         data: a column of bytes or texts, or a batch with such a column.
-        format: ``json`` or ``string``.
-        schema: the fields of JSON, in Spark's DDL.
+        format: ``json``, ``avro`` or ``string``.
+        schema: the fields of JSON, in Spark's DDL; of Avro the schema, as JSON.
         column: of a batch, the one that is decoded.
         time_zone: of timestamps that name none.
 
     Returns:
-        The same with the column decoded, row by row: a struct of the fields for JSON, a string for ``string``. What
-        cannot be read is null, as with ``from_json`` in PERMISSIVE mode.
+        The same with the column decoded, row by row: a struct of the fields for JSON and Avro, a string for ``string``.
+        What cannot be read is null, as with ``from_json`` in PERMISSIVE mode.
 
     Raises:
         OptionError: the format, the schema or the time zone is none.
@@ -186,18 +192,27 @@ def decode(
 
 
 def _payload(form: str, schema: str | None, time_zone: str) -> Payload:
-    if form not in ("json", "string"):
-        raise OptionError(option="format", reason=f"expected json or string, found {form!r}")
-    if (schema is None) is (form == "json"):
-        raise OptionError(option="schema", reason="JSON has one, in Spark's DDL, and strings have none")
+    if form not in ("json", "avro", "string"):
+        raise OptionError(option="format", reason=f"expected json, avro or string, found {form!r}")
+    if (schema is None) is (form != "string"):
+        reason = "JSON has one, in Spark's DDL, Avro one as JSON, and strings have none"
+        raise OptionError(option="schema", reason=reason)
     try:
         zone_of(time_zone)
-        declared = None if schema is None else parse_ddl(schema)
+        declared = None
+        if schema is not None:
+            declared = avro_column(schema) if form == "avro" else parse_ddl(schema)
     except ValueError as error:
         raise OptionError(option="schema", reason=str(error)) from None
     except KeyError:
         raise OptionError(option="time_zone", reason=f"there is no time zone {time_zone!r}") from None
-    return Payload(column="value", format=form, schema=declared, time_zone=time_zone)  # type: ignore[arg-type]
+    return Payload(
+        column="value",
+        format=form,  # type: ignore[arg-type]
+        schema=declared,
+        avro_schema=(schema or "") if form == "avro" else "",
+        time_zone=time_zone,
+    )
 
 
 def _reasons(problems: dict[int, str], rows: int) -> pa.Array:

@@ -15,7 +15,7 @@ from pyspark.sql.pandas.types import to_arrow_schema
 from pyspark.sql.types import StructType
 from tests.json_documents import EVERY_TYPE, comparable, documents, suite
 
-from directkafka.options.ddl import parse_ddl
+from directkafka.options.schemas.ddl import parse_ddl
 from directkafka.payloads.arrow_types import arrow_type
 from directkafka.payloads.json.decoder import JsonDecoder
 

@@ -1,1 +1,1 @@
-"""Avro's binary encoding, read by a compiled kernel into Arrow's columns; schemas and their resolution, in Python."""
+"""Avro's binary encoding: the resolution of two schemas to a program, and the kernel that runs it on records."""

@@ -8,6 +8,8 @@ from typing import Any, Final
 import numpy as np
 import pyarrow as pa
 
+from directkafka.options.schemas.avro import AvroSchema
+from directkafka.options.schemas.avro_types import spark_type
 from directkafka.payloads.arrow_types import arrow_type
 from directkafka.payloads.avro import program as op
 from directkafka.payloads.avro.kernels import numbers
@@ -21,8 +23,6 @@ from directkafka.payloads.avro.kernels.read_records import (
 )
 from directkafka.payloads.avro.program import Program
 from directkafka.payloads.avro.resolution import resolve
-from directkafka.payloads.avro.schema import AvroSchema
-from directkafka.payloads.avro.types import spark_type
 from directkafka.payloads.columns import Columns
 from directkafka.payloads.kernels import nodes
 from directkafka.payloads.texts import Texts

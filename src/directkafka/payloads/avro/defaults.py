@@ -6,7 +6,7 @@ import json
 import struct
 from typing import Any, Final
 
-from directkafka.payloads.avro.schema import AvroField, AvroSchema, AvroType
+from directkafka.options.schemas.avro import AvroField, AvroSchema, AvroType
 
 _BOUNDS: Final = {"int": 1 << 31, "long": 1 << 63}
 

@@ -15,11 +15,11 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Final
 
+from directkafka.options.schemas.avro import AvroField, AvroSchema, AvroType
+from directkafka.options.schemas.avro_types import alternatives_of, widened
 from directkafka.payloads.avro import program as op
 from directkafka.payloads.avro.defaults import encode_default
 from directkafka.payloads.avro.program import NOWHERE, Program
-from directkafka.payloads.avro.schema import AvroField, AvroSchema, AvroType
-from directkafka.payloads.avro.types import alternatives_of, widened
 
 _NUMBERS: Final = ("int", "long", "float", "double")
 #: How numbers of one type become those of another.

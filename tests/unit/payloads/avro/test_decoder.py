@@ -14,9 +14,9 @@ import pytest
 from tests.avro_records import Changes, Json, Schemas, mutated, plain, read, same, written
 from tests.guarded_texts import GuardedTexts
 
+from directkafka.options.schemas.avro import parse_schema
 from directkafka.payloads.avro.decoder import AvroDecoder
 from directkafka.payloads.avro.defaults import encode_long
-from directkafka.payloads.avro.schema import parse_schema
 
 
 def decoder(reader: Json, writer: Json | None = None) -> AvroDecoder:

@@ -9,8 +9,8 @@ from typing import Any
 import fastavro
 import pytest
 
+from directkafka.options.schemas.avro import parse_schema
 from directkafka.payloads.avro.defaults import encode_default, encode_long
-from directkafka.payloads.avro.schema import parse_schema
 
 INNER = {
     "type": "record",

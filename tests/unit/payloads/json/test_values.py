@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from directkafka.options.ddl import parse_ddl
+from directkafka.options.schemas.ddl import parse_ddl
 from directkafka.payloads.arrow_types import arrow_type
 from directkafka.payloads.json.java_texts import clean, java_double, java_text
 from directkafka.payloads.json.values import JsonReader, nearest_float

@@ -14,7 +14,7 @@ from tests.guarded_texts import FILLERS, GuardedTexts
 from tests.json_documents import EVERY_TYPE, comparable, documents, suite
 
 from directkafka.kafka.kernels.compile import kernel
-from directkafka.options.ddl import parse_ddl
+from directkafka.options.schemas.ddl import parse_ddl
 from directkafka.payloads.arrow_types import arrow_type
 from directkafka.payloads.json.decoder import JsonDecoder
 from directkafka.payloads.json.kernels.numbers import nearest_double

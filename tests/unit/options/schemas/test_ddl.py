@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from directkafka.options.ddl import DEPTH_MAX, parse_ddl
+from directkafka.options.schemas.ddl import DEPTH_MAX, parse_ddl
 
 
 @pytest.mark.parametrize(

@@ -7,8 +7,8 @@ from typing import Any
 
 import pytest
 
-from directkafka.payloads.avro.schema import parse_schema
-from directkafka.payloads.avro.types import spark_type
+from directkafka.options.schemas.avro import parse_schema
+from directkafka.options.schemas.avro_types import spark_type
 
 
 def column(kind: Any) -> str:

@@ -8,8 +8,8 @@ from __future__ import annotations
 
 from typing import Final
 
-from directkafka.options.ddl import FieldType, SchemaField
-from directkafka.payloads.avro.schema import AvroSchema, AvroType
+from directkafka.options.schemas.avro import AvroSchema, AvroType, parse_schema
+from directkafka.options.schemas.ddl import FieldType, SchemaField
 
 _PLAIN: Final = {
     "boolean": "boolean",
@@ -49,6 +49,18 @@ def widened(alternatives: list[AvroType]) -> str | None:
     return (
         None if any(one.logical for one in alternatives) else _WIDENED.get(frozenset(one.kind for one in alternatives))
     )
+
+
+def avro_column(text: str) -> FieldType:
+    """The type of the column that records of a schema are decoded into.
+
+    Args:
+        text: the schema, as JSON.
+
+    Raises:
+        ValueError: it is none, or no column is for it.
+    """
+    return spark_type(parse_schema(text))
 
 
 def spark_type(schema: AvroSchema) -> FieldType:

@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from directkafka.payloads.avro.schema import DEPTH_MAX, TYPES_MAX, AvroType, parse_schema
+from directkafka.options.schemas.avro import DEPTH_MAX, TYPES_MAX, AvroType, parse_schema
 
 
 def record(*fields: Any, **more: Any) -> str:

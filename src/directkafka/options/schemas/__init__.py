@@ -1,0 +1,1 @@
+"""Schemas of payloads, as options name them: read, checked, and held as values."""
