@@ -55,14 +55,14 @@ FIXED_DECIMAL: Final = 19
 DURATION: Final = 20
 #: A UUID's 16 bytes, as its text.
 UUID: Final = 21
-#: A list or a map begins or has its next block; without one, go on at FIRST. An element has SECOND bytes at least.
-LIST: Final = 22
-#: An element is read: the next one begins at FIRST, unless the block is at its end.
-NEXT_ELEMENT: Final = 23
-SKIP_NUMBER: Final = 24
+SKIP_NUMBER: Final = 22
 #: FIRST bytes, or bytes behind their length.
-SKIP: Final = 25
-SKIP_BYTES: Final = 26
+SKIP: Final = 23
+SKIP_BYTES: Final = 24
+#: A list or a map begins or has its next block; without one, go on at FIRST. An element has SECOND bytes at least.
+LIST: Final = 25
+#: An element is read: the next one begins at FIRST, unless the block is at its end.
+NEXT_ELEMENT: Final = 26
 #: FIRST bytes are read from place SECOND of the constants, until :data:`CONSTANT_END`.
 CONSTANT: Final = 27
 CONSTANT_END: Final = 28

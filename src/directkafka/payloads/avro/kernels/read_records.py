@@ -4,10 +4,10 @@ No byte is read outside a record. A record that cannot be read is a struct of nu
 instruction at which it went wrong; what it left in lists and maps is written over by the next one.
 """
 
-# ruff: noqa: PLR0917, PLR0911, PLR0912, PLR0915, PLR1714, SIM109, C901 - as numba compiles it best
+# ruff: noqa: PLR0917, PLR0911, PLR0912, PLR1714, SIM109, C901 - as numba compiles it best
 from __future__ import annotations
 
-from typing import Any, Final
+from typing import Any, Final, NamedTuple
 
 from directkafka.kafka.kernels.addresses import load32, store32
 from directkafka.kafka.kernels.compile import INT64, INT64S, helper, kernel, unwrapped
@@ -172,104 +172,158 @@ def _skip(line: int, lines: Any, at: int, end: int) -> int:
     return at + size if size <= end - at else CUT_OFF
 
 
+class State(NamedTuple):
+    """Where a program stands.
+
+    Attributes:
+        pc: the instruction.
+        row: of the columns; below a list, an element's.
+        at, end: the position in what is read, and its end. In place of the position: what is wrong.
+        depth: how many scopes are open.
+        empty: how many elements of no bytes there were.
+    """
+
+    pc: int
+    row: int
+    at: int
+    end: int
+    depth: int
+    empty: int
+
+
 @helper
-def _run(nodes: Any, lines: Any, frames: Any, constants: int, pc: int, row: int, at: int, end: int) -> tuple[int, int]:
-    """Run a program: the position behind the record or what is wrong, and the instruction at which that is."""
-    depth, empty, node, item, left = 0, 0, 0, 0, 0
-    while True:
-        line = pc * FIELDS
+def _branch(lines: Any, state: State) -> State:
+    at, number = read_long(state.at, state.end)
+    pc = state.pc
+    if at >= 0 and (number < 0 or number >= lines[pc * FIELDS + FIRST]):
+        at = NO_ALTERNATIVE
+    if at >= 0:
+        pc = lines[(pc + 1 + number) * FIELDS + FIRST]
+    return State(pc, state.row, at, state.end, state.depth, state.empty)
+
+
+@helper
+def _begin_list(nodes: Any, lines: Any, frames: Any, state: State) -> State:
+    """A list, or a map: its first element, if it has one."""
+    node = lines[state.pc * FIELDS + NODE]
+    frame = state.depth * FRAME_FIELDS
+    if state.depth == DEPTH_MAX:
+        return State(state.pc, state.row, TOO_DEEP, state.end, state.depth, state.empty)
+    frames[frame] = state.row
+    frames[frame + 1] = load32(of_node(nodes, node, ENDS) + 4 * state.row) if node >= 0 else 0
+    frames[frame + 2] = 0
+    return State(state.pc, state.row, state.at, state.end, state.depth + 1, state.empty)
+
+
+@helper
+def _element(nodes: Any, lines: Any, frames: Any, state: State, begin: int, body: int) -> State:
+    """The next element, of this block or of the next one; without one, the list's end.
+
+    Args:
+        nodes, lines, frames, state: see :func:`read_records`.
+        begin: the instruction that begins the list.
+        body: the one that begins an element.
+    """
+    frame, line = (state.depth - 1) * FRAME_FIELDS, begin * FIELDS
+    node, least = lines[line + NODE], lines[line + SECOND]
+    at, empty, item, left = state.at, state.empty, frames[frame + 1], frames[frame + 2]
+    while left == 0:
+        at, left, size = _read_block(at, state.end, least, empty)
+        if at < 0 or left == 0:
+            break
+        if least == 0:
+            empty += left
+        if node < 0 and size >= 0:
+            at, left = at + size, 0
+    if at < 0:
+        return State(state.pc, state.row, at, state.end, state.depth, empty)
+    if left == 0:
+        row = frames[frame]
+        if node >= 0:
+            store32(of_node(nodes, node, ENDS) + 4 * row + 4, item)
+            if lines[line + AGAIN]:
+                set_valid(of_node(nodes, node, VALIDITY), row)
+        return State(lines[line + FIRST], row, at, state.end, state.depth - 1, empty)
+    frames[frame + 2] = left
+    if node < 0:
+        return State(body, state.row, at, state.end, state.depth, empty)
+    if item >= of_node(nodes, node + 1, ROWS_MAX):
+        at = NO_ROOM
+    return State(body if at >= 0 else state.pc, item, at, state.end, state.depth, empty)
+
+
+@helper
+def _open(lines: Any, frames: Any, constants: int, state: State) -> State:
+    """A default, which is read from the constants, or a part of the program that is called."""
+    line, frame = state.pc * FIELDS, state.depth * FRAME_FIELDS
+    if state.depth == DEPTH_MAX:
+        return State(state.pc, state.row, TOO_DEEP, state.end, state.depth, state.empty)
+    if lines[line + OPERATION] == CALL:
+        frames[frame] = state.pc + 1
+        return State(lines[line + FIRST], state.row, state.at, state.end, state.depth + 1, state.empty)
+    frames[frame], frames[frame + 1] = state.at, state.end
+    at = constants + lines[line + SECOND]
+    return State(state.pc + 1, state.row, at, at + lines[line + FIRST], state.depth + 1, state.empty)
+
+
+@helper
+def _close(lines: Any, frames: Any, state: State) -> State:
+    """The end of what :func:`_open` began."""
+    depth = state.depth - 1
+    first, second = frames[depth * FRAME_FIELDS], frames[depth * FRAME_FIELDS + 1]
+    if lines[state.pc * FIELDS + OPERATION] == RETURN:
+        return State(first, state.row, state.at, state.end, depth, state.empty)
+    return State(state.pc + 1, state.row, first, second, depth, state.empty)
+
+
+@helper
+def _column(nodes: Any, lines: Any, constants: int, state: State) -> State:
+    """An instruction that is done to a column, or passes something over."""
+    line = state.pc * FIELDS
+    operation, at, behind = lines[line + OPERATION], state.at, state.pc + 1
+    if operation >= SKIP_NUMBER:
+        at = _skip(line, lines, at, state.end)
+    elif operation == NULL:
+        put_null(nodes, lines[line + NODE], state.row)
+    elif operation == VALID:
+        set_valid(of_node(nodes, lines[line + NODE], VALIDITY), state.row)
+    else:
+        at = _read_value(nodes, line, lines, state.row, at, state.end, constants)
+        if operation == ENUM:
+            behind += lines[line + FIRST]
+    return State(behind if at >= 0 else state.pc, state.row, at, state.end, state.depth, state.empty)
+
+
+@helper
+def _run(nodes: Any, lines: Any, frames: Any, constants: int, state: State) -> State:
+    """Run a program to its end, or to where something is wrong."""
+    while state.at >= 0:
+        line = state.pc * FIELDS
         operation = lines[line + OPERATION]
-        if operation == END:
-            return at, pc
-        if operation == BRANCH:
-            at, number = read_long(at, end)
-            if at < 0:
-                return at, pc
-            if number < 0 or number >= lines[line + FIRST]:
-                return NO_ALTERNATIVE, pc
-            pc = lines[(pc + 1 + number) * FIELDS + FIRST]
+        if operation >= NULL and operation <= SKIP_BYTES:
+            state = _column(nodes, lines, constants, state)
+        elif operation == END:
+            break
+        elif operation == BRANCH:
+            state = _branch(lines, state)
         elif operation == JUMP:
-            pc = lines[line + FIRST]
-        elif operation == NULL:
-            put_null(nodes, lines[line + NODE], row)
-            pc += 1
-        elif operation >= BOOLEAN and operation <= UUID:
-            at = _read_value(nodes, line, lines, row, at, end, constants)
-            if at < 0:
-                return at, pc
-            pc += lines[line + FIRST] + 1 if operation == ENUM else 1
-        elif operation == LIST or operation == NEXT_ELEMENT:
-            node = lines[line + NODE]
-            if operation == LIST:
-                if depth == DEPTH_MAX:
-                    return TOO_DEEP, pc
-                item = load32(of_node(nodes, node, ENDS) + 4 * row) if node >= 0 else 0
-                frames[depth * FRAME_FIELDS] = row
-                depth += 1
-                left, begin, body = 0, pc, pc + 1
-            else:
-                frame = (depth - 1) * FRAME_FIELDS
-                item, left = frames[frame + 1] + 1, frames[frame + 2] - 1
-                begin, body = lines[line + SECOND], lines[line + FIRST]
-            frame = (depth - 1) * FRAME_FIELDS
-            while left == 0:
-                least = lines[begin * FIELDS + SECOND]
-                at, left, size = _read_block(at, end, least, empty)
-                if at < 0:
-                    return at, pc
-                if left == 0:
-                    break
-                if least == 0:
-                    empty += left
-                if node < 0 and size >= 0:
-                    at += size
-                    left = 0
-            if left == 0:
-                row = frames[frame]
-                depth -= 1
-                if node >= 0:
-                    store32(of_node(nodes, node, ENDS) + 4 * row + 4, item)
-                    if lines[begin * FIELDS + AGAIN]:
-                        set_valid(of_node(nodes, node, VALIDITY), row)
-                pc = lines[begin * FIELDS + FIRST]
-            else:
-                frames[frame + 1], frames[frame + 2] = item, left
-                if node >= 0:
-                    if item >= of_node(nodes, node + 1, ROWS_MAX):
-                        return NO_ROOM, pc
-                    row = item
-                pc = body
-        elif operation >= SKIP_NUMBER and operation <= SKIP_BYTES:
-            at = _skip(line, lines, at, end)
-            if at < 0:
-                return at, pc
-            pc += 1
+            state = State(lines[line + FIRST], state.row, state.at, state.end, state.depth, state.empty)
+        elif operation == LIST:
+            state = _begin_list(nodes, lines, frames, state)
+            if state.at >= 0:
+                state = _element(nodes, lines, frames, state, state.pc, state.pc + 1)
+        elif operation == NEXT_ELEMENT:
+            frame = (state.depth - 1) * FRAME_FIELDS
+            frames[frame + 1] += 1
+            frames[frame + 2] -= 1
+            state = _element(nodes, lines, frames, state, lines[line + SECOND], lines[line + FIRST])
         elif operation == CONSTANT or operation == CALL:
-            if depth == DEPTH_MAX:
-                return TOO_DEEP, pc
-            frame = depth * FRAME_FIELDS
-            depth += 1
-            if operation == CONSTANT:
-                frames[frame], frames[frame + 1] = at, end
-                at = constants + lines[line + SECOND]
-                end = at + lines[line + FIRST]
-                pc += 1
-            else:
-                frames[frame] = pc + 1
-                pc = lines[line + FIRST]
+            state = _open(lines, frames, constants, state)
         elif operation == CONSTANT_END or operation == RETURN:
-            depth -= 1
-            frame = depth * FRAME_FIELDS
-            if operation == CONSTANT_END:
-                at, end = frames[frame], frames[frame + 1]
-                pc += 1
-            else:
-                pc = frames[frame]
-        elif operation == VALID:
-            set_valid(of_node(nodes, lines[line + NODE], VALIDITY), row)
-            pc += 1
+            state = _close(lines, frames, state)
         else:
-            return REFUSED, pc
+            state = State(state.pc, state.row, REFUSED, state.end, state.depth, state.empty)
+    return state
 
 
 @kernel(INT64(INT64, INT64S, INT64S, INT64S, INT64, INT64, INT64S, INT64, INT64S, INT64S, INT64S))
@@ -309,7 +363,8 @@ def read_records(
             put_null(of_nodes, 0, record)
             continue
         start, end = data + starts[record], data + ends[record]
-        at, pc = _run(of_nodes, of_lines, of_frames, constants, programs[record], record, start, end)
+        state = _run(of_nodes, of_lines, of_frames, constants, State(programs[record], record, start, end, 0, 0))
+        at, pc = state.at, state.pc
         if at == NO_ROOM:
             frames[0] = of_lines[pc * FIELDS + NODE]
             return record
