@@ -2,13 +2,17 @@
 
 from __future__ import annotations
 
+import json
 from collections.abc import Callable
 from datetime import UTC, datetime
+from decimal import Decimal
 from typing import Any
 
 import pytest
+from confluent_kafka import Producer
 from pyspark.sql import SparkSession
 from pyspark.sql import functions as f
+from tests.avro_records import written
 from tests.real.kafka.logs import produce
 from tests.real.spark.queries import Output, failure_of
 
@@ -66,6 +70,55 @@ def test_columns_that_are_not_asked_for_are_not_decoded(reading: Reading, flight
     assert errors.where("value_error IS NOT NULL").count() == 2
 
 
+def test_fields_of_avro_are_columns(reading: Reading, servers: str, create_topic: Callable[..., str]) -> None:
+    topic = create_topic(1)
+    flight = {
+        "type": "record",
+        "name": "Flight",
+        "fields": [
+            {"name": "id", "type": "long"},
+            {"name": "at", "type": {"type": "long", "logicalType": "timestamp-millis"}},
+            {"name": "fare", "type": {"type": "bytes", "logicalType": "decimal", "precision": 6, "scale": 2}},
+            {"name": "seen", "type": ["string", "null", "int"]},
+            {"name": "legs", "type": {"type": "array", "items": ["null", "string"]}},
+        ],
+    }
+    at = datetime(2013, 1, 1, 5, 15, tzinfo=UTC)
+    rows = [
+        {"id": 1, "at": at, "fare": Decimal("-3.50"), "seen": ("string", "by radar"), "legs": ["IAH", None]},
+        {"id": 2, "at": at, "fare": Decimal("9999.99"), "seen": ("int", 7), "legs": []},
+        {"id": 3, "at": at, "fare": Decimal(0), "seen": None, "legs": []},
+    ]
+    produce(servers, topic, [*written(flight, rows), None, b"\x02\x80"])
+    options = {"value__format": "avro", "value__schema": json.dumps(flight)}
+    frame = reading(subscribe=topic, value__on__error="null", **options).load()
+    kinds = "id:bigint,at:timestamp,fare:decimal(6,2),seen:struct<member0:string,member1:int>,legs:array<string>"
+    assert frame.schema["value"].dataType.simpleString() == f"struct<{kinds}>"
+    found = [tuple(row) for row in frame.orderBy("offset").select("value.*", "value_error").collect()]
+    naive = at.replace(tzinfo=None)
+    assert found == [
+        (1, naive, Decimal("-3.50"), ("by radar", None), ["IAH", None], None),
+        (2, naive, Decimal("9999.99"), (None, 7), [], None),
+        (3, naive, Decimal("0.00"), None, [], None),
+        (None, None, None, None, None, None),
+        (None, None, None, None, None, "at: the record ends in the middle of it"),
+    ]
+    with pytest.raises(Exception, match="at offset 4 cannot be read as avro: at: the record ends in the middle of it"):
+        reading(subscribe=topic, **options).load().collect()
+
+
+def test_a_key_may_be_avro_of_a_primitive_type(
+    reading: Reading, servers: str, create_topic: Callable[..., str]
+) -> None:
+    topic = create_topic(1)
+    producer = Producer({"bootstrap.servers": servers})
+    for key in (b"\x02", b"\x03"):
+        producer.produce(topic, b"a value", key)
+    assert producer.flush(20) == 0
+    frame = reading(subscribe=topic, key__format="avro", key__schema='"long"').load()
+    assert sorted(row.key for row in frame.select("key").collect()) == [-2, 1]
+
+
 def test_keys_and_strings(reading: Reading, servers: str, create_topic: Callable[..., str]) -> None:
     topic = create_topic(1)
     produce(servers, topic, [b"one", "zwölf".encode(), None, b"\xff\xfe"])
@@ -117,7 +170,14 @@ def test_timestamps_without_a_zone_are_of_the_session_s_or_of_the_one_that_is_gi
     [
         ({"value__format": "json"}, "option 'value.schema': is missing"),
         ({"value__format": "json", "value__schema": "id BIGNUM"}, "has the type 'BIGNUM'"),
-        ({"value__format": "avro"}, "one of json, string"),
+        ({"value__format": "xml"}, "one of json, avro, string"),
+        ({"value__format": "avro"}, "option 'value.schema': is missing"),
+        ({"value__format": "avro", "value__schema": "id INT"}, "the schema is no JSON"),
+        (
+            {"value__format": "avro", "value__schema": '{"type":"record","name":"R","fields":[]}'},
+            "record R has no field",
+        ),
+        ({"value__format": "avro", "value__schema": '"int"', "value__time__zone": "UTC"}, "means nothing to"),
         ({"value__schema": "id INT"}, "there is no value.format"),
         ({"value__format": "string", "value__schema": "id INT"}, "means nothing to value.format = string"),
         ({"value__format": "string", "value__on__error": "skip"}, "one of fail, null"),
