@@ -94,7 +94,7 @@ class _Resolution:
         elif wanted.kind == "union":
             self._into_union(source, found, wanted, node, path)
         elif reason := _misfit(source, found, self._reader, wanted):
-            self._program.fail(reason, path)
+            self._program.fail(f"{_at(path)}{reason}", path)
         elif found.kind == "record":
             self._record(source, found, wanted, node, path)
         elif found.kind in ("array", "map"):
