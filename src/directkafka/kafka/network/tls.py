@@ -19,7 +19,7 @@ from directkafka.options.security.tls import KeyStore, TrustStore
 from directkafka.options.spec import Secret
 
 #: What the settings of a store's type and password begin with.
-_PREFIX = {TrustStore: "kafka.ssl.truststore", KeyStore: "kafka.ssl.keystore"}
+_STORES = {TrustStore: "ssl.truststore", KeyStore: "ssl.keystore"}
 
 
 def tls_context(options: ClientOptions) -> ssl.SSLContext | None:
@@ -33,15 +33,29 @@ def tls_context(options: ClientOptions) -> ssl.SSLContext | None:
     """
     if not options.security_protocol.endswith("SSL"):
         return None
+    return make_context(options.ssl_trust_store, options.ssl_key_store, check_hostname=options.ssl_check_hostname)
+
+
+def make_context(trust: TrustStore | None, identity: KeyStore | None, *, check_hostname: bool) -> ssl.SSLContext:
+    """A context for connections of a client.
+
+    Args:
+        trust: which certificates are trusted; None: the system's.
+        identity: who the client is; None: nobody.
+        check_hostname: whether the server's certificate must name its host.
+
+    Raises:
+        OptionError: a store that cannot be read, by the name of the setting that is wrong.
+    """
     context = ssl.SSLContext(ssl.PROTOCOL_TLS_CLIENT)
     context.minimum_version = ssl.TLSVersion.TLSv1_2
-    context.check_hostname = options.ssl_check_hostname
-    if options.ssl_trust_store is None:
+    context.check_hostname = check_hostname
+    if trust is None:
         context.load_default_certs()
     else:
-        _trust(context, options.ssl_trust_store)
-    if options.ssl_key_store is not None:
-        _identify(context, options.ssl_key_store)
+        _trust(context, trust)
+    if identity is not None:
+        _identify(context, identity)
     return context
 
 
@@ -120,12 +134,12 @@ def _read(store: TrustStore | KeyStore, location: str | None) -> bytes:
 def _option_error(store: TrustStore | KeyStore, error: StoreFaultError) -> OptionError:
     match error.part:
         case "content":
-            option = f"kafka.{store.setting}"
+            option = store.setting
         case "key.password":
-            option = "kafka.ssl.key.password"
+            option = "ssl.key.password"
         case _:
-            option = f"{_PREFIX[type(store)]}.{error.part}"
-    return OptionError(option=option, reason=str(error))
+            option = f"{_STORES[type(store)]}.{error.part}"
+    return OptionError(option=store.prefix + option, reason=str(error))
 
 
 def _text(secret: Secret | None) -> str | None:

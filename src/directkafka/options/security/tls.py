@@ -6,7 +6,7 @@ Only the settings are read here: the files they name are opened where a connecti
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any, Final, Literal
 
 from directkafka.options.spec import OptionSpec, RawOptions, Secret
@@ -123,7 +123,8 @@ class TrustStore:
 
     Attributes:
         type: format of the content; JKS and PKCS12 mean the same.
-        setting: name of the option that gives it, without ``kafka.``, for messages.
+        setting: name of the option that gives it, without its prefix, for messages.
+        prefix: of that option and those beside it.
         location: the file; None when ``certificates`` has the content.
         certificates: PEM text.
         password: of a JKS or PKCS12 store.
@@ -131,6 +132,7 @@ class TrustStore:
 
     type: StoreType
     setting: str
+    prefix: str = "kafka."
     location: str | None = None
     certificates: str | None = None
     password: Secret | None = None
@@ -142,7 +144,8 @@ class KeyStore:
 
     Attributes:
         type: format of the content; JKS and PKCS12 mean the same.
-        setting: name of the option that gives it, without ``kafka.``, for messages.
+        setting: name of the option that gives it, without its prefix, for messages.
+        prefix: of that option and those beside it.
         location: the file; None when ``key`` and ``chain`` have the content.
         key_location: the PEM file of the private key, when it is not in ``location``.
         key: the private key as PEM text.
@@ -153,6 +156,7 @@ class KeyStore:
 
     type: StoreType
     setting: str
+    prefix: str = "kafka."
     location: str | None = None
     key_location: str | None = None
     key: Secret | None = None
@@ -161,15 +165,21 @@ class KeyStore:
     key_password: Secret | None = None
 
 
-def read_tls(given: RawOptions) -> dict[str, Any]:
+def read_tls(given: RawOptions, prefix: str = "kafka.") -> dict[str, Any]:
     """The ``ssl_`` fields of ``ClientOptions``.
+
+    Args:
+        given: the options.
+        prefix: what users write before their names, for messages about the files that they name.
 
     Raises:
         OptionError: a store is given in two ways or in part only, or PEM text is given and the type is not PEM.
     """
+    stores = _read_trust_store(given), _read_key_store(given)
+    trust, identity = (None if one is None else replace(one, prefix=prefix) for one in stores)
     return {
-        "ssl_trust_store": _read_trust_store(given),
-        "ssl_key_store": _read_key_store(given),
+        "ssl_trust_store": trust,
+        "ssl_key_store": identity,
         "ssl_check_hostname": given.value(ENDPOINT_IDENTIFICATION) == "https",
     }
 

@@ -18,6 +18,7 @@ from directkafka.payloads.avro.kernels.read_records import (
     DEPTH_MAX,
     EMPTY_ELEMENTS_MAX,
     FRAME_FIELDS,
+    IS_NULL,
     PROBLEM_FIELDS,
     read_records,
 )
@@ -26,9 +27,6 @@ from directkafka.payloads.avro.resolution import resolve
 from directkafka.payloads.columns import Columns
 from directkafka.payloads.kernels import nodes
 from directkafka.payloads.texts import Texts
-
-#: In place of a program: the record is null.
-IS_NULL: Final = -1
 
 _REASONS: Final = {
     numbers.CUT_OFF: "the record ends in the middle of it",
@@ -124,7 +122,7 @@ class AvroDecoder:
         Args:
             texts: the column.
             starts: int64 positions of the records' first bytes.
-            programs: int64, of each record its program's first instruction, or :data:`IS_NULL`.
+            programs: int64, as the kernel takes them.
         """
         rows = len(programs)
         self._columns.make_room(rows, int(texts.ends[-1] - texts.ends[0]))

@@ -91,6 +91,9 @@ EMPTY_ELEMENTS_MAX: Final = 65_536
 #: Numbers that are told of a record that cannot be read: its number, what is wrong, the instruction, the place in it.
 PROBLEM_FIELDS: Final = 4
 BEHIND_THE_END: Final = -20
+#: In place of a program: the record is null; nobody knows how to read it.
+IS_NULL: Final = -1
+IS_UNKNOWN: Final = -2
 
 
 @helper
@@ -326,6 +329,14 @@ def _run(nodes: Any, lines: Any, frames: Any, constants: int, state: State) -> S
     return state
 
 
+@helper
+def _put_nothing(nodes: Any, row: int, as_struct: bool) -> None:
+    """A null; or, where the root is a struct, a struct of nulls."""
+    put_null(nodes, 0, row)
+    if as_struct and of_node(nodes, 0, KIND) == STRUCT:
+        set_valid(of_node(nodes, 0, VALIDITY), row)
+
+
 @kernel(INT64(INT64, INT64S, INT64S, INT64S, INT64, INT64, INT64S, INT64, INT64S, INT64S, INT64S))
 def read_records(
     data: int,
@@ -345,7 +356,7 @@ def read_records(
     Args:
         data: address of the records' bytes.
         starts, ends: of each record, the positions of its first byte and of the one behind its last.
-        programs: of each record, its program's first instruction; below 0: it is null.
+        programs: of each record, its program's first instruction, :data:`IS_NULL` or :data:`IS_UNKNOWN`.
         first, rows: the records ``[first, rows)`` are read.
         lines: the instructions of all programs.
         constants: address of the bytes that programs have.
@@ -360,7 +371,7 @@ def read_records(
     of_nodes, of_lines, of_frames = unwrapped(nodes), unwrapped(lines), unwrapped(frames)
     for record in range(first, rows):
         if programs[record] < 0:
-            put_null(of_nodes, 0, record)
+            _put_nothing(of_nodes, record, programs[record] == IS_UNKNOWN)
             continue
         start, end = data + starts[record], data + ends[record]
         state = _run(of_nodes, of_lines, of_frames, constants, State(programs[record], record, start, end, 0, 0))
@@ -369,9 +380,7 @@ def read_records(
             frames[0] = of_lines[pc * FIELDS + NODE]
             return record
         if at != end:
-            put_null(of_nodes, 0, record)
-            if of_node(of_nodes, 0, KIND) == STRUCT:
-                set_valid(of_node(of_nodes, 0, VALIDITY), record)
+            _put_nothing(of_nodes, record, True)
             count = problems[last] * PROBLEM_FIELDS
             problems[count] = record
             problems[count + 1] = at if at < 0 else BEHIND_THE_END

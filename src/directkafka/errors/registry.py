@@ -1,0 +1,45 @@
+"""Errors of schema registries."""
+
+from __future__ import annotations
+
+from directkafka.errors import DirectKafkaError
+
+
+class RegistryError(DirectKafkaError):
+    """Base of what goes wrong between this process and a schema registry."""
+
+
+class RegistryUnavailableError(RegistryError):
+    """The registry did not answer, at none of its addresses; worth another try.
+
+    Attributes:
+        wanted: what was asked of it.
+        option: the setting that names it.
+    """
+
+    registry: str
+    wanted: str
+    cause: str
+    option: str
+    template = (
+        "the schema registry at {registry} does not answer for {wanted}: {cause}. Check {option}, and that the "
+        "registry runs. What is known of schemas already goes on being read."
+    )
+
+
+class RegistryAccessError(RegistryError):
+    """The registry was reached, but its certificate or the login is not accepted; never tried again, never a secret."""
+
+    registry: str
+    cause: str
+    remedy: str
+    template = "the schema registry at {registry} cannot be used: {cause}. {remedy}."
+
+
+class SchemaNotFoundError(RegistryError):
+    """The registry answers, and does not have what was asked for."""
+
+    registry: str
+    wanted: str
+    cause: str
+    template = "the schema registry at {registry} does not have {wanted}: {cause}."

@@ -1,0 +1,107 @@
+"""The decoder of Avro records that name their schemas: each is read with the schema that it was written with."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+import pyarrow as pa
+
+from directkafka.errors.registry import SchemaNotFoundError
+from directkafka.options.schemas.avro import AvroSchema, AvroType, parse_schema
+from directkafka.payloads.avro.decoder import AvroDecoder
+from directkafka.payloads.avro.kernels.read_records import IS_NULL, IS_UNKNOWN
+from directkafka.payloads.registry.client import RegisteredSchema, RegistryClient
+from directkafka.payloads.registry.frames import NO_SCHEMA, Frames, read_frames, read_headers
+from directkafka.payloads.texts import Texts
+
+
+def parse_registered(texts: tuple[str, ...]) -> AvroSchema:
+    """A schema and those that it refers to, each behind those that it refers to itself; its own is the last.
+
+    Raises:
+        ValueError: one of them is no schema.
+    """
+    names: dict[str, AvroType] = {}
+    for text in texts[:-1]:
+        names |= parse_schema(text, names).names
+    return parse_schema(texts[-1], names)
+
+
+class RegisteredAvroDecoder:
+    """Decodes records into columns of one schema, in one thread.
+
+    Args:
+        reader: the schema of the columns.
+        client: knows the schemas that records were written with.
+        header: name of the header that may name a record's schema.
+
+    Attributes:
+        problems: what is wrong with a record of the last column, by its number.
+        schema_ids: of the last column, the number of each record's schema; null where there is none.
+    """
+
+    def __init__(self, reader: AvroSchema, client: RegistryClient, header: str) -> None:
+        self._decoder = AvroDecoder(reader)
+        self._client = client
+        self._header = header
+        #: The first instruction of each schema's program, or why there is none.
+        self._programs: dict[int, int | str] = {}
+        self.type = self._decoder.type
+        self.problems: dict[int, str] = {}
+        self.schema_ids: pa.Array = pa.nulls(0, pa.int32())
+
+    def decode(self, texts: pa.Array, headers: pa.Array | None = None) -> pa.Array:
+        """Decode a column.
+
+        Args:
+            texts: binary.
+            headers: of each record; None: nobody looks for schemas there.
+
+        Returns:
+            A row for each record; null for a null.
+
+        Raises:
+            RegistryUnavailableError: a schema that is not known yet cannot be asked for.
+            RegistryAccessError: the registry refuses.
+        """
+        found = Texts.of(texts)
+        nulls = texts.is_null().to_numpy(zero_copy_only=False) if texts.null_count else np.zeros(len(texts), bool)
+        frames = read_frames(found, nulls) if headers is None else read_headers(found, nulls, headers, self._header)
+        programs = self._programs_of(frames, nulls)
+        array = self._decoder.read(found, frames.starts, programs)
+        self.problems = dict(sorted({**frames.problems, **self._decoder.problems}.items()))
+        missing = frames.schemas == NO_SCHEMA
+        self.schema_ids = pa.array(frames.schemas.astype(np.uint32).astype(np.int32), mask=missing)
+        return array
+
+    def _programs_of(self, frames: Frames, nulls: Any) -> Any:
+        programs = np.where(nulls, IS_NULL, IS_UNKNOWN).astype(np.int64)
+        for number in np.unique(frames.schemas).tolist():
+            if number == NO_SCHEMA:
+                continue
+            program = self._program(number)
+            rows = np.flatnonzero(frames.schemas == number)
+            if isinstance(program, int):
+                programs[rows] = program
+            else:
+                frames.problems.update(dict.fromkeys(rows.tolist(), program))
+        return programs
+
+    def _program(self, number: int) -> int | str:
+        if number not in self._programs:
+            try:
+                registered = self._client.schema(number)
+                self._programs[number] = self._decoder.programs.add(_avro_of(registered))
+            except SchemaNotFoundError as error:
+                # Asked for again with the next batch: another registry may bring it here.
+                return str(error)
+            except ValueError as error:
+                self._programs[number] = f"it was written with schema {number}: {error}"
+        return self._programs[number]
+
+
+def _avro_of(registered: RegisteredSchema) -> AvroSchema:
+    if registered.type != "AVRO":
+        raise ValueError(f"it is of type {registered.type}, not AVRO")
+    return parse_registered(registered.texts)

@@ -1,0 +1,247 @@
+"""The client of a schema registry: two requests of Confluent's REST API, tried again while the registry is away.
+
+Schemas never change under their ids, nor under their subjects' versions, so each is asked for once in a process. Of
+``latest`` that is not so. Nothing that the server says is shown but its own error message; no login is sent where a
+redirect leads.
+"""
+
+from __future__ import annotations
+
+import base64
+import json
+import ssl
+import urllib.error
+import urllib.request
+from dataclasses import dataclass
+from http import HTTPStatus
+from http.client import HTTPException
+from typing import Any, Final
+from urllib.parse import quote
+
+from tenacity import Retrying, retry_if_exception_type, stop_after_attempt, stop_after_delay, wait_exponential
+
+from directkafka.errors.registry import RegistryAccessError, RegistryUnavailableError, SchemaNotFoundError
+from directkafka.kafka.network.tls import make_context
+from directkafka.options.registry import BASIC, Registry
+from directkafka.plain_text import one_line
+
+#: How long one address may be silent, and after what time no further try is begun, in seconds.
+_TIMEOUT_S: Final = 5.0
+_TRYING_S: Final = 15.0
+_TRIES: Final = 4
+_ANSWER_BYTES_MAX: Final = 16 * 1024 * 1024
+_CAUSE_LENGTH_MAX: Final = 300
+#: Schemas that one schema may bring with it.
+_REFERENCES_MAX: Final = 1000
+_ACCEPT: Final = "application/vnd.schemaregistry.v1+json, application/json"
+#: Of these a later try may end otherwise.
+_PASSING: Final = frozenset({HTTPStatus.REQUEST_TIMEOUT, HTTPStatus.TOO_MANY_REQUESTS})
+_REFUSED: Final = frozenset({HTTPStatus.UNAUTHORIZED, HTTPStatus.FORBIDDEN})
+
+
+@dataclass(frozen=True, slots=True)
+class RegisteredSchema:
+    """A schema as a registry has it.
+
+    Attributes:
+        id: its number in the registry.
+        type: ``AVRO``, ``PROTOBUF`` or ``JSON``.
+        texts: the texts of the schemas that it refers to, each behind those that it refers to itself; its own last.
+        names: by which each of them is referred to; its own is empty.
+    """
+
+    id: int
+    type: str
+    texts: tuple[str, ...]
+    names: tuple[str, ...]
+
+
+class RegistryClient:
+    """Asks one registry, in one process.
+
+    Args:
+        registry: where it is, and who asks.
+    """
+
+    def __init__(self, registry: Registry) -> None:
+        self._registry = registry
+        self._by_id: dict[int, RegisteredSchema] = {}
+
+    def schema(self, number: int) -> RegisteredSchema:
+        """The schema that records name by a number.
+
+        Raises:
+            SchemaNotFoundError: the registry does not have it.
+            RegistryUnavailableError: it does not answer.
+            RegistryAccessError: it refuses.
+        """
+        if number not in self._by_id:
+            self._by_id[number] = self._registered(self._get(f"/schemas/ids/{number}", f"schema {number}"), number)
+        return self._by_id[number]
+
+    def version(self, subject: str, version: str) -> RegisteredSchema:
+        """A version of a subject's schema.
+
+        Args:
+            subject: its name.
+            version: its number, or ``latest``.
+
+        Raises:
+            SchemaNotFoundError: the registry does not have it.
+            RegistryUnavailableError: it does not answer.
+            RegistryAccessError: it refuses.
+        """
+        answer = self._version(subject, version)
+        number = answer.get("id")
+        if type(number) is not int:
+            raise self._malformed(f"its answer for the subject {subject} has no id")
+        found = self._registered(answer, number)
+        self._by_id.setdefault(number, found)
+        return found
+
+    def _version(self, subject: str, version: str) -> dict[str, Any]:
+        path = f"/subjects/{quote(subject, safe='')}/versions/{quote(version, safe='')}"
+        return self._get(path, f"version {version} of the subject {subject}")
+
+    def _registered(self, answer: dict[str, Any], number: int) -> RegisteredSchema:
+        texts: dict[tuple[str, int], tuple[str, str]] = {}
+        self._add_references(answer, texts, ())
+        type_ = answer.get("schemaType") or "AVRO"
+        return RegisteredSchema(
+            number,
+            str(type_),
+            (*(text for _, text in texts.values()), _text(answer)),
+            (*(name for name, _ in texts.values()), ""),
+        )
+
+    def _add_references(
+        self, answer: dict[str, Any], texts: dict[tuple[str, int], tuple[str, str]], around: tuple[tuple[str, int], ...]
+    ) -> None:
+        """The schemas that a schema refers to, those first that they refer to themselves."""
+        for name, subject, version in self._references(answer):
+            key = subject, version
+            if key in texts:
+                continue
+            if key in around or len(texts) == _REFERENCES_MAX:
+                raise self._malformed(
+                    f"the references of its schemas go in a circle, or are more than {_REFERENCES_MAX}"
+                )
+            referred = self._version(key[0], str(key[1]))
+            self._add_references(referred, texts, (*around, key))
+            texts[key] = name, _text(referred)
+
+    def _references(self, answer: dict[str, Any]) -> list[tuple[str, str, int]]:
+        try:
+            listed = answer.get("references") or []
+            return [(str(one["name"]), str(one["subject"]), int(one["version"])) for one in listed]
+        except (ValueError, TypeError, LookupError):
+            raise self._malformed("its references are none of a schema registry's") from None
+
+    def _get(self, path: str, wanted: str) -> dict[str, Any]:
+        tries = Retrying(
+            retry=retry_if_exception_type(ConnectionError),
+            stop=stop_after_attempt(_TRIES) | stop_after_delay(_TRYING_S),
+            wait=wait_exponential(multiplier=0.2),
+            reraise=True,
+        )
+        try:
+            content: bytes = tries(self._asked, path, wanted)
+        except ConnectionError as error:
+            raise RegistryUnavailableError(
+                registry=self._registry.shown, wanted=wanted, cause=str(error), option=self._registry.option
+            ) from None
+        try:
+            answer = json.loads(content)
+            _text(answer)
+        except (ValueError, TypeError, LookupError, AttributeError, RecursionError):
+            raise self._malformed(f"its answer for {wanted} is none of a schema registry's") from None
+        return answer  # type: ignore[no-any-return]
+
+    def _asked(self, path: str, wanted: str) -> bytes:
+        """The answer of the first address that gives one.
+
+        Raises:
+            ConnectionError: none does.
+        """
+        silent = []
+        for url in self._registry.urls:
+            try:
+                return self._asked_at(url, path, wanted)
+            except ConnectionError as error:
+                silent.append(str(error))
+        raise ConnectionError("; ".join(silent))
+
+    def _asked_at(self, url: str, path: str, wanted: str) -> bytes:
+        told: Exception
+        request = urllib.request.Request(url + path, headers=self._headers())
+        try:
+            with self._opener().open(request, timeout=_TIMEOUT_S) as answer:
+                content: bytes = answer.read(_ANSWER_BYTES_MAX)
+        except urllib.error.HTTPError as error:
+            with error:
+                told = self._refusal(error, wanted)
+        except (OSError, HTTPException, UnicodeError) as error:
+            told = self._silence(getattr(error, "reason", error))
+        else:
+            return content
+        # Not behind the new error: Spark brings all that led to an error to the driver, headers included.
+        raise told from None
+
+    def _opener(self) -> urllib.request.OpenerDirector:
+        context = make_context(
+            self._registry.trust_store, self._registry.key_store, check_hostname=self._registry.check_hostname
+        )
+        return urllib.request.build_opener(_NoRedirects, urllib.request.HTTPSHandler(context=context))
+
+    def _headers(self) -> dict[str, str]:
+        registry, headers = self._registry, {"Accept": _ACCEPT}
+        if registry.user is not None:
+            headers["Authorization"] = f"Basic {base64.b64encode(registry.user.reveal().encode()).decode()}"
+        if registry.token is not None:
+            headers["Authorization"] = f"Bearer {registry.token.reveal()}"
+        return headers
+
+    def _silence(self, reason: object) -> Exception:
+        if isinstance(reason, ssl.SSLCertVerificationError):
+            cause = f"its certificate is not trusted ({reason.verify_message})"
+            option = self._registry.option.removesuffix("url") + "ssl.ca.location"
+            remedy = f"Name its authority in {option}"
+            return RegistryAccessError(registry=self._registry.shown, cause=cause, remedy=remedy)
+        return ConnectionError(str(reason))
+
+    def _refusal(self, error: urllib.error.HTTPError, wanted: str) -> Exception:
+        if error.code in _PASSING or error.code >= HTTPStatus.INTERNAL_SERVER_ERROR:
+            return ConnectionError(f"HTTP {error.code}")
+        cause = f"HTTP {error.code}{_message(error)}"
+        if error.code in _REFUSED:
+            option = self._registry.option.removesuffix("url") + BASIC.name
+            remedy = f"Check {option}, or the token, and what it may read"
+            return RegistryAccessError(registry=self._registry.shown, cause=cause, remedy=remedy)
+        return SchemaNotFoundError(registry=self._registry.shown, wanted=wanted, cause=cause)
+
+    def _malformed(self, cause: str) -> RegistryAccessError:
+        remedy = f"Check that {self._registry.option} is the address of a registry's REST API"
+        return RegistryAccessError(registry=self._registry.shown, cause=cause, remedy=remedy)
+
+
+class _NoRedirects(urllib.request.HTTPRedirectHandler):
+    """Refuses redirects: urllib would send the header with the login there."""
+
+    def redirect_request(self, *_: Any) -> None:
+        return None
+
+
+def _message(error: urllib.error.HTTPError) -> str:
+    """What the registry says itself, in its own JSON."""
+    try:
+        found = json.loads(error.read(_ANSWER_BYTES_MAX))["message"]
+    except (ValueError, TypeError, LookupError, OSError, HTTPException, RecursionError):
+        return ""
+    return f", {one_line(found)[:_CAUSE_LENGTH_MAX]}" if isinstance(found, str) else ""
+
+
+def _text(answer: dict[str, Any]) -> str:
+    found = answer["schema"]
+    if not isinstance(found, str):
+        raise TypeError("no text")
+    return found

@@ -1,0 +1,75 @@
+"""A registry that answers as Confluent's and Apicurio's do, from a table."""
+
+from __future__ import annotations
+
+import json
+import threading
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass, field
+from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+from typing import Any
+
+#: As Confluent's registry tells it.
+NOT_FOUND = {"error_code": 40403, "message": "Schema 9 not found io.confluent.rest.exceptions.RestNotFoundException"}
+
+
+@dataclass
+class RegistryServer:
+    """What it answers by path, and what it was asked.
+
+    Attributes:
+        answers: by path, a status and a document, or bytes.
+        failures: how many requests are answered with 503 first.
+        asked: the paths, in order.
+        logins: the header of each request.
+    """
+
+    answers: dict[str, tuple[int, Any]] = field(default_factory=dict)
+    failures: int = 0
+    asked: list[str] = field(default_factory=list)
+    logins: list[str | None] = field(default_factory=list)
+    url: str = ""
+
+    def add(self, number: int, schema: Any, **more: Any) -> None:
+        self.answers[f"/schemas/ids/{number}"] = 200, {"schema": json.dumps(schema)} | more
+
+    def add_version(self, subject: str, version: str, number: int, schema: Any, **more: Any) -> None:
+        document = {"subject": subject, "version": 1, "id": number, "schema": json.dumps(schema)} | more
+        self.answers[f"/subjects/{subject}/versions/{version}"] = 200, document
+
+
+@contextmanager
+def running() -> Iterator[RegistryServer]:
+    """One at work, on a port of its own."""
+    registry = RegistryServer()
+
+    class Handler(BaseHTTPRequestHandler):
+        def do_GET(self) -> None:
+            registry.asked.append(self.path)
+            registry.logins.append(self.headers["Authorization"])
+            status, document = registry.answers.get(self.path, (404, NOT_FOUND))
+            if registry.failures:
+                registry.failures -= 1
+                status, document = 503, {}
+            content = document if isinstance(document, bytes) else json.dumps(document).encode()
+            self.send_response(status)
+            if status == 302:
+                self.send_header("Location", "/elsewhere")
+            self.send_header("Content-Length", str(len(content)))
+            self.end_headers()
+            self.wfile.write(content)
+
+        def log_message(self, *_: Any) -> None:
+            pass
+
+    server = ThreadingHTTPServer(("127.0.0.1", 0), Handler)
+    thread = threading.Thread(target=server.serve_forever, args=(0.02,))
+    thread.start()
+    registry.url = f"http://127.0.0.1:{server.server_port}"
+    try:
+        yield registry
+    finally:
+        server.shutdown()
+        thread.join()
+        server.server_close()

@@ -1,0 +1,116 @@
+"""Records are read with the schemas that they name."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterator
+from typing import Any
+
+import pyarrow as pa
+import pytest
+from tests.avro_records import written
+from tests.unit.payloads.registry.registry_server import RegistryServer, running
+
+from directkafka.errors.registry import RegistryUnavailableError
+from directkafka.options.registry import Registry
+from directkafka.options.schemas.avro import parse_schema
+from directkafka.payloads.registry import client as client_module
+from directkafka.payloads.registry.avro import RegisteredAvroDecoder, parse_registered
+from directkafka.payloads.registry.client import RegistryClient
+
+HEADER = "__value_schema_id"
+
+
+def record(*fields: Any) -> dict[str, Any]:
+    return {"type": "record", "name": "R", "fields": list(fields)}
+
+
+ID = {"name": "id", "type": "long"}
+OLD = record({"name": "id", "type": "int"})
+NEW = record(ID, {"name": "page", "type": ["null", "string"], "default": None})
+
+
+@pytest.fixture
+def server(monkeypatch: pytest.MonkeyPatch) -> Iterator[RegistryServer]:
+    monkeypatch.setattr(client_module, "_TRYING_S", 0.3)
+    with running() as found:
+        found.add(1, OLD)
+        found.add(2, NEW)
+        yield found
+
+
+@pytest.fixture
+def decoder(server: RegistryServer) -> RegisteredAvroDecoder:
+    client = RegistryClient(Registry(urls=(server.url,), option="value.registry.url"))
+    return RegisteredAvroDecoder(parse_schema(json.dumps(NEW)), client, HEADER)
+
+
+def framed(number: int, schema: Any, value: Any) -> bytes:
+    return b"\0" + number.to_bytes(4, "big") + written(schema, [value])[0]
+
+
+def test_records_of_several_schemas_may_follow_each_other(
+    decoder: RegisteredAvroDecoder, server: RegistryServer
+) -> None:
+    texts = [framed(1, OLD, {"id": 1}), framed(2, NEW, {"id": 2, "page": ("string", "/2")}), None] * 2
+    rows = [{"id": 1, "page": None}, {"id": 2, "page": "/2"}, None] * 2
+    for _ in range(2):
+        assert decoder.decode(pa.array(texts, pa.binary())).to_pylist() == rows
+        assert decoder.schema_ids.to_pylist() == [1, 2, None] * 2
+        assert not decoder.problems
+    assert sorted(server.asked) == ["/schemas/ids/1", "/schemas/ids/2"]
+
+
+def test_what_cannot_be_read_is_told_with_its_reason(decoder: RegisteredAvroDecoder, server: RegistryServer) -> None:
+    server.add(3, {"type": "record", "name": "Other", "fields": [ID]})
+    server.add(4, "message M {}", schemaType="PROTOBUF")
+    server.add(5, record({"name": "id", "type": "string"}))
+    server.answers["/schemas/ids/6"] = 200, {"schema": '{"type": "nothing"}'}
+    good = framed(2, NEW, {"id": 2, "page": None})
+    texts = [good, b"{}", *(framed(number, OLD, {"id": 1}) for number in (3, 4, 5, 6, 9)), good]
+    rows = decoder.decode(pa.array(texts, pa.binary())).to_pylist()
+    nothing = {"id": None, "page": None}
+    assert rows == [{"id": 2, "page": None}, *[nothing] * 6, {"id": 2, "page": None}]
+    said = decoder.problems
+    assert sorted(said) == [1, 2, 3, 4, 5, 6]
+    assert "it has 2 bytes" in said[1]
+    assert (
+        said[2] == "it was written with schema 3: the writer's record Other does not resolve to the reader's record R"
+    )
+    assert said[3] == "it was written with schema 4: it is of type PROTOBUF, not AVRO"
+    assert said[4] == "id: the writer's string does not resolve to the reader's long"
+    assert said[5] == 'it was written with schema 6: the schema, at type: there is no type "nothing"'
+    assert "does not have schema 9: HTTP 404" in said[6]
+    assert decoder.schema_ids.to_pylist() == [2, None, 3, 4, 5, 6, 9, 2]
+
+
+def test_a_schema_that_comes_later_is_asked_for_again(decoder: RegisteredAvroDecoder, server: RegistryServer) -> None:
+    text = pa.array([framed(9, OLD, {"id": 1})], pa.binary())
+    assert decoder.decode(text).to_pylist() == [{"id": None, "page": None}]
+    server.add(9, OLD)
+    assert decoder.decode(text).to_pylist() == [{"id": 1, "page": None}]
+
+
+def test_known_schemas_need_no_registry(decoder: RegisteredAvroDecoder, server: RegistryServer) -> None:
+    text = pa.array([framed(1, OLD, {"id": 1})], pa.binary())
+    decoder.decode(text)
+    server.failures = 1_000
+    assert decoder.decode(text).to_pylist() == [{"id": 1, "page": None}]
+    with pytest.raises(RegistryUnavailableError, match="does not answer for schema 2"):
+        decoder.decode(pa.array([framed(2, OLD, {"id": 1})], pa.binary()))
+
+
+def test_a_header_may_name_the_schema(decoder: RegisteredAvroDecoder) -> None:
+    headers = pa.array(
+        [[(HEADER, b"\0\0\0\0\1")], []], pa.list_(pa.struct([("key", pa.string()), ("value", pa.binary())]))
+    )
+    texts = pa.array([written(OLD, [{"id": 1}])[0], framed(2, NEW, {"id": 2, "page": None})], pa.binary())
+    assert [row["id"] for row in decoder.decode(texts, headers).to_pylist()] == [1, 2]
+    assert decoder.schema_ids.to_pylist() == [1, 2]
+
+
+def test_a_schema_may_refer_to_others() -> None:
+    inner = {"type": "enum", "name": "a.E", "symbols": ["A"]}
+    outer = record({"name": "e", "type": "a.E"})
+    schema = parse_registered((json.dumps(inner), json.dumps(outer)))
+    assert schema.definition(schema.type.fields[0].type).symbols == ("A",)

@@ -1,0 +1,160 @@
+"""What a registry is asked, and what becomes of answers that are none."""
+
+from __future__ import annotations
+
+import socket
+from collections.abc import Iterator
+
+import pytest
+from tests.unit.payloads.registry.registry_server import RegistryServer, running
+
+from directkafka.errors.registry import RegistryAccessError, RegistryUnavailableError, SchemaNotFoundError
+from directkafka.options.registry import Registry
+from directkafka.options.spec import Secret
+from directkafka.payloads.registry import client as module
+from directkafka.payloads.registry.client import RegistryClient
+
+FLIGHT = {"type": "record", "name": "Flight", "fields": [{"name": "leg", "type": "Leg"}]}
+LEG = {"type": "record", "name": "Leg", "fields": [{"name": "at", "type": "Airport"}]}
+AIRPORT = {"type": "enum", "name": "Airport", "symbols": ["IAH"]}
+
+
+@pytest.fixture
+def server(monkeypatch: pytest.MonkeyPatch) -> Iterator[RegistryServer]:
+    monkeypatch.setattr(module, "_TRYING_S", 1.0)
+    with running() as found:
+        yield found
+
+
+def client_of(*urls: str, user: str = "", token: str = "") -> RegistryClient:
+    return RegistryClient(
+        Registry(
+            urls=urls,
+            option="value.registry.url",
+            user=Secret(user) if user else None,
+            token=Secret(token) if token else None,
+        )
+    )
+
+
+def test_a_schema_is_asked_for_once(server: RegistryServer) -> None:
+    server.add(7, "string")
+    client = client_of(server.url)
+    assert client.schema(7).texts == client.schema(7).texts == ('"string"',)
+    assert client.schema(7).type == "AVRO"
+    assert server.asked == ["/schemas/ids/7"]
+
+
+def test_a_version_brings_its_number_and_latest_is_asked_for_each_time(server: RegistryServer) -> None:
+    server.add_version("clicks-value", "latest", 7, "string", schemaType="AVRO")
+    client = client_of(server.url)
+    assert [client.version("clicks-value", "latest").id for _ in range(2)] == [7, 7]
+    client.schema(7)
+    assert server.asked == ["/subjects/clicks-value/versions/latest"] * 2
+
+
+def test_a_subject_s_name_may_have_any_character(server: RegistryServer) -> None:
+    server.answers["/subjects/a%2Fb%3Fc/versions/3"] = 200, {"id": 1, "schema": '"int"'}
+    assert client_of(server.url).version("a/b?c", "3").id == 1
+
+
+def test_schemas_that_are_referred_to_come_before_those_that_refer_to_them(server: RegistryServer) -> None:
+    leg = {"name": "Leg", "subject": "legs", "version": 2}
+    airport = {"name": "Airport", "subject": "airports", "version": 1}
+    server.add(7, FLIGHT, references=[leg, airport])
+    server.add_version("legs", "2", 5, LEG, references=[airport])
+    server.add_version("airports", "1", 4, AIRPORT)
+    found = client_of(server.url).schema(7)
+    assert found.names == ("Airport", "Leg", "")
+    assert [text[:30] for text in found.texts] == [
+        '{"type": "enum", "name": "Airp',
+        '{"type": "record", "name": "Le',
+        '{"type": "record", "name": "Fl',
+    ]
+    assert server.asked == ["/schemas/ids/7", "/subjects/legs/versions/2", "/subjects/airports/versions/1"]
+
+
+def test_references_in_a_circle_are_told(server: RegistryServer) -> None:
+    leg = {"name": "Leg", "subject": "legs", "version": 2}
+    server.add(7, FLIGHT, references=[leg])
+    server.add_version("legs", "2", 5, LEG, references=[leg])
+    with pytest.raises(RegistryAccessError, match="go in a circle"):
+        client_of(server.url).schema(7)
+
+
+def test_a_registry_that_is_away_for_a_moment_is_asked_again(server: RegistryServer) -> None:
+    server.add(7, "string")
+    server.failures = 2
+    assert client_of(server.url).schema(7).id == 7
+    assert len(server.asked) == 3
+
+
+def test_a_registry_that_stays_away_is_told_with_its_addresses(server: RegistryServer) -> None:
+    with socket.create_server(("127.0.0.1", 0)) as taken:
+        gone = f"http://127.0.0.1:{taken.getsockname()[1]}"
+    server.failures = 100
+    with pytest.raises(RegistryUnavailableError) as caught:
+        client_of(gone, server.url).schema(7)
+    said = str(caught.value)
+    assert f"the schema registry at {gone}, {server.url} does not answer for schema 7" in said
+    assert "Connection refused" in said
+    assert "HTTP 503" in said
+    assert "Check value.registry.url" in said
+
+
+def test_the_second_address_answers_where_the_first_one_does_not(server: RegistryServer) -> None:
+    with socket.create_server(("127.0.0.1", 0)) as taken:
+        gone = f"http://127.0.0.1:{taken.getsockname()[1]}"
+    server.add(7, "string")
+    assert client_of(gone, server.url).schema(7).id == 7
+
+
+def test_a_schema_that_is_not_there_is_told_in_the_registry_s_words(server: RegistryServer) -> None:
+    with pytest.raises(SchemaNotFoundError) as caught:
+        client_of(server.url).schema(9)
+    assert "does not have schema 9: HTTP 404, Schema 9 not found" in str(caught.value)
+
+
+@pytest.mark.parametrize(
+    ("login", "header"),
+    [({"user": "ann:a pass:word"}, "Basic YW5uOmEgcGFzczp3b3Jk"), ({"token": "t-1"}, "Bearer t-1"), ({}, None)],
+)
+def test_a_login_goes_with_each_request(server: RegistryServer, login: dict[str, str], header: str | None) -> None:
+    server.add(7, "string")
+    client_of(server.url, **login).schema(7)
+    assert server.logins == [header]
+
+
+@pytest.mark.parametrize("status", [401, 403])
+def test_a_login_that_is_refused_is_told_without_it(server: RegistryServer, status: int) -> None:
+    server.answers["/schemas/ids/7"] = status, {"error_code": status, "message": "User cannot\x1b[2J access"}
+    with pytest.raises(RegistryAccessError) as caught:
+        client_of(server.url, user="ann:secret-word").schema(7)
+    said = str(caught.value)
+    assert f"HTTP {status}, User cannot" in said
+    assert "Check value.registry.basic.auth.user.info" in said
+    assert "secret-word" not in said + repr(caught.value)
+    assert "\x1b" not in said
+
+
+def test_a_redirect_is_not_followed(server: RegistryServer) -> None:
+    server.answers["/schemas/ids/7"] = 302, {}
+    with pytest.raises(SchemaNotFoundError, match="HTTP 302"):
+        client_of(server.url, user="ann:secret-word").schema(7)
+    assert server.asked == ["/schemas/ids/7"]
+
+
+@pytest.mark.parametrize("answer", [b"<html>", b"[]", b'{"schema": 5}', b"{}", b"[" * 100_000])
+def test_what_is_no_registry_is_told(server: RegistryServer, answer: bytes) -> None:
+    server.answers["/schemas/ids/7"] = 200, answer
+    with pytest.raises(RegistryAccessError, match=r"its answer for schema 7 is none of a schema registry's"):
+        client_of(server.url).schema(7)
+
+
+def test_a_version_without_a_number_is_told(server: RegistryServer) -> None:
+    server.answers["/subjects/s/versions/1"] = 200, {"schema": '"int"'}
+    with pytest.raises(RegistryAccessError, match="its answer for the subject s has no id"):
+        client_of(server.url).version("s", "1")
+    server.add(7, "int", references=[{"name": "x"}])
+    with pytest.raises(RegistryAccessError, match="its references are none"):
+        client_of(server.url).schema(7)
