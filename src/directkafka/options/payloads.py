@@ -8,13 +8,20 @@ from typing import Final, Literal, get_args
 from zoneinfo import ZoneInfoNotFoundError
 
 from directkafka.errors import OptionError
+from directkafka.options.registry import REGISTRY_SPECS, Registry, read_registry
 from directkafka.options.schemas.avro_types import avro_column
 from directkafka.options.schemas.ddl import FieldType, parse_ddl
-from directkafka.options.spec import Mistakes, OptionSpec, RawOptions
+from directkafka.options.spec import Mistakes, OptionSpec, RawOptions, shown
+from directkafka.options.texts import whole_number
 from directkafka.options.time_zones import time_zone
 
 Format = Literal["json", "avro", "string"]
 OnError = Literal["fail", "null", "dead-letter"]
+
+#: In place of a version's number.
+LATEST: Final = "latest"
+
+_HEADERS: Final = "headers"
 
 #: The columns that may hold a payload.
 PAYLOAD_COLUMNS: Final = ("value", "key")
@@ -29,7 +36,11 @@ _DOCS: Final = {
     "(Avro's binary encoding, by a schema) or string (UTF-8). The column {column} is a struct, or a string, then. "
     "Bytes when not given.",
     "schema": "The fields of a JSON {column}, in Spark's DDL: id BIGINT, legs ARRAY<STRUCT<carrier: STRING>>. Of an "
-    "Avro {column}, the schema that all of them were written with, as JSON.",
+    "Avro {column}, a schema as JSON: with a registry the one that all of them are read with, else the one that they "
+    "were written with.",
+    "registry.subject": "The subject of the registry whose schema an Avro {column} is read with; the topic's name and "
+    "-{column} when there is one topic.",
+    "registry.version": "The version of that schema: a number, or latest, which is looked up when a run begins.",
     "on.error": "What becomes of a record whose {column} cannot be read as a whole: fail (an error that names it), "
     "null (the fields that can be read stay, the others are null, and a column {column}_error says why) or dead-letter "
     "(it goes to the pipeline's dead letters, and not to the transform). A null {column} is null, and no error.",
@@ -47,6 +58,11 @@ def _specs(column: str) -> dict[str, OptionSpec]:
             name=f"{column}.on.error", kind="choice", choices=get_args(OnError), default="fail", doc=docs["on.error"]
         ),
         "time.zone": OptionSpec(name=f"{column}.time.zone", kind="text", doc=docs["time.zone"]),
+        "registry.subject": OptionSpec(name=f"{column}.registry.subject", kind="text", doc=docs["registry.subject"]),
+        "registry.version": OptionSpec(
+            name=f"{column}.registry.version", kind="text", default=LATEST, doc=docs["registry.version"]
+        ),
+        **{f"registry.{one.name}": replace(one, name=f"{column}.registry.{one.name}") for one in REGISTRY_SPECS},
     }
 
 
@@ -64,9 +80,12 @@ class Payload:
         column: its name.
         format: what they are.
         schema: what the column is then; None for a string.
-        avro_schema: the schema of Avro, as JSON.
+        avro_schema: the schema of Avro that records are read with, as JSON; empty where a registry must be asked.
         on_error: what becomes of a record that cannot be read as a whole.
         time_zone: of timestamps that name none; None: the session's.
+        registry: which has the schemas that records were written with; None: it is ``avro_schema``.
+        subject: whose schema records are read with; None: the topic's.
+        version: of that schema.
     """
 
     column: str
@@ -75,11 +94,25 @@ class Payload:
     avro_schema: str = ""
     on_error: OnError = "fail"
     time_zone: str | None = None
+    registry: Registry | None = None
+    subject: str | None = None
+    version: str = LATEST
 
     @property
     def type(self) -> FieldType:
         """What the column is then."""
         return self.schema or FieldType("string")
+
+    @property
+    def added_columns(self) -> dict[str, str]:
+        """The columns that there are beside it, with Spark's types."""
+        added = {} if self.schema_id_column is None else {self.schema_id_column: "int"}
+        return added if self.error_column is None else added | {self.error_column: "string"}
+
+    @property
+    def schema_id_column(self) -> str | None:
+        """The column with the number of the schema that a record was written with, if there is one."""
+        return f"{self.column}_schema_id" if self.registry is not None else None
 
     @property
     def error_column(self) -> str | None:
@@ -126,15 +159,18 @@ def in_time_zone(payloads: Payloads, name: str) -> Payloads:
 
 def decodes(payload: Payload, columns: Sequence[str]) -> bool:
     """Whether columns of decoded records have something of a payload."""
-    own = {payload.column, payload.error_column, AS_IT_CAME[payload.column]}
+    own = {payload.column, *payload.added_columns, AS_IT_CAME[payload.column]}
     return not own.isdisjoint(columns) or (payload.on_error == "dead-letter" and UNREAD in columns)
 
 
 def undecoded_columns(columns: Sequence[str], payloads: Payloads) -> tuple[str, ...]:
     """The columns of the records that decoded ones with ``columns`` are made of."""
-    added = {UNREAD, *AS_IT_CAME.values(), *(payload.error_column for payload in payloads)}
-    named = (payload.column for payload in payloads if decodes(payload, columns))
-    return tuple(dict.fromkeys([*(name for name in columns if name not in added), *named]))
+    added = {UNREAD, *AS_IT_CAME.values(), *(name for payload in payloads for name in payload.added_columns)}
+    decoded = [payload for payload in payloads if decodes(payload, columns)]
+    # A header may name a record's schema.
+    headers = [_HEADERS] if any(payload.registry is not None for payload in decoded) else []
+    named = (payload.column for payload in decoded)
+    return tuple(dict.fromkeys([*(name for name in columns if name not in added), *named, *headers]))
 
 
 def kept_columns(columns: tuple[str, ...], payloads: Payloads) -> dict[str, str]:
@@ -179,7 +215,8 @@ def _read(given: RawOptions, column: str) -> Payload | None:
                 raise given.error(spec.name, f"says how a {column} is read, and there is no {column}.format")
         return None
     form: Format = given.value(specs["format"])
-    if form in _SCHEMAS and not given.has(specs["schema"]):
+    registry = _registry(given, column, form)
+    if form in _SCHEMAS and registry is None and not given.has(specs["schema"]):
         raise given.error(specs["schema"].name, f"is missing: {column}.format = {form} needs {_SCHEMAS[form]}")
     for name, forms in (("schema", tuple(_SCHEMAS)), ("time.zone", ("json",))):
         if form not in forms and given.has(specs[name]):
@@ -187,11 +224,34 @@ def _read(given: RawOptions, column: str) -> Payload | None:
     return Payload(
         column=column,
         format=form,
-        schema=_schema(given, specs["schema"], form) if form in _SCHEMAS else None,
+        schema=_schema(given, specs["schema"], form) if given.has(specs["schema"]) else None,
         avro_schema=given.text(specs["schema"]) if form == "avro" else "",
+        registry=registry,
+        subject=given.text(specs["registry.subject"]) or None,
+        version=_version(given, specs["registry.version"]),
         on_error=given.value(specs["on.error"]),
         time_zone=_time_zone(given, specs["time.zone"]),
     )
+
+
+def _registry(given: RawOptions, column: str, form: Format) -> Registry | None:
+    registry = read_registry(given, f"{column}.registry.")
+    specs = SPECS[column]
+    if registry is not None and form != "avro":
+        raise given.error(specs["registry.url"].name, f"means nothing to {column}.format = {form}")
+    for name in ("registry.subject", "registry.version"):
+        if registry is None and given.has(specs[name]):
+            raise given.error(specs[name].name, f"is for a registry, and there is no {specs['registry.url'].name}")
+        if given.has(specs["schema"]) and given.has(specs[name]):
+            raise given.error(specs[name].name, f"says the same as {specs['schema'].name}: keep one of them")
+    return registry
+
+
+def _version(given: RawOptions, spec: OptionSpec) -> str:
+    version: str = given.value(spec).lower()
+    if version != LATEST and not (whole_number(version) or 0) > 0:
+        raise given.error(spec.name, f"expected a number from 1, or {LATEST}, found {shown(version)}")
+    return version
 
 
 def _schema(given: RawOptions, spec: OptionSpec, form: Format) -> FieldType:

@@ -92,11 +92,11 @@ def read_columns(given: RawOptions, payloads: Payloads = ()) -> tuple[str, ...]:
         OptionError: an unknown or doubled name, or headers that are asked for and left out.
     """
     with_headers = bool(given.value(INCLUDE_HEADERS))
-    errors = [payload.error_column for payload in payloads if payload.error_column is not None]
+    added = [name for payload in payloads for name in payload.added_columns]
     kept = kept_columns(tuple(payload.column for payload in payloads), payloads)
     if not given.has(COLUMNS):
-        return (*RECORD_COLUMNS, *([HEADERS] if with_headers else []), *errors)
-    named = (*RECORD_COLUMNS, HEADERS, *errors)
+        return (*RECORD_COLUMNS, *([HEADERS] if with_headers else []), *added)
+    named = (*RECORD_COLUMNS, HEADERS, *added)
     known = {name.lower(): name for name in (*named, *kept)}
     wanted = tuple(given.value(COLUMNS))
     unknown = [name for name in wanted if name.lower() not in known]

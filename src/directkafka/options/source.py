@@ -250,7 +250,7 @@ class SourceOptions:
             values = given.values(specs_of(cls))
             _check_streaming_values(given, limits, values)
         with mistakes.kept():
-            strategy = _read_strategy(given)
+            strategy = read_strategy(given)
         with mistakes.kept():
             payloads = read_payloads(given)
             columns = read_columns(given, payloads)
@@ -342,7 +342,12 @@ def _warn(given: RawOptions, *, streaming: bool, needs_group: bool) -> None:
         warn_once(logger, "%s: no effect on a batch read", ", ".join(streaming_only))
 
 
-def _read_strategy(given: RawOptions) -> Strategy:
+def read_strategy(given: RawOptions) -> Strategy:
+    """Which partitions are read.
+
+    Raises:
+        OptionError: not one option says so, or it names none.
+    """
     named = [spec for spec in STRATEGY_SPECS if given.has(spec)]
     if len(named) != 1:
         names = ", ".join(spec.name for spec in STRATEGY_SPECS)

@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field
 from functools import partial
-from typing import Final, Protocol, TypeVar
+from typing import Final, Protocol, TypeVar, runtime_checkable
 
 import numpy as np
 import pyarrow as pa
@@ -32,6 +32,8 @@ from directkafka.python_worker import freeze_imports
 Texts = TypeVar("Texts", pa.Array, pa.ChunkedArray, pa.RecordBatch)
 
 _UTC: Final = "UTC"
+#: The headers that may name a record's schemas, as Confluent's serializers write them.
+SCHEMA_HEADERS: Final = {"value": "__value_schema_id", "key": "__key_schema_id"}
 
 
 class Decoder(Protocol):
@@ -47,6 +49,19 @@ class Decoder(Protocol):
         """A row for each text; null for a null."""
 
 
+@runtime_checkable
+class RegisteredDecoder(Protocol):
+    """Decodes columns of a format whose records name their schemas.
+
+    Attributes:
+        headers: of the records that are decoded next; None: their schemas are named in front of them.
+        schema_ids: of the last column, the number of each record's schema.
+    """
+
+    headers: pa.Array | None
+    schema_ids: pa.Array
+
+
 def decoder_of(payload: Payload, *, explains: bool = True) -> Decoder:
     """What decodes a payload.
 
@@ -57,6 +72,12 @@ def decoder_of(payload: Payload, *, explains: bool = True) -> Decoder:
     if payload.schema is None:
         return TextDecoder()
     # Not above: a process loads the kernels of the formats that it reads.
+    if payload.registry is not None:
+        from directkafka.payloads.registry.avro import RegisteredAvroDecoder
+        from directkafka.payloads.registry.client import client_of
+
+        header = SCHEMA_HEADERS[payload.column]
+        return RegisteredAvroDecoder(parse_schema(payload.avro_schema), client_of(payload.registry), header)
     if payload.format == "avro":
         from directkafka.payloads.avro.decoder import AvroDecoder
 
@@ -119,7 +140,11 @@ class BatchDecoder:
         unread: dict[int, list[str]] = {}
         for payload, decoder in self._decoders:
             columns[AS_IT_CAME[payload.column]] = columns[payload.column]
+            if isinstance(decoder, RegisteredDecoder):
+                decoder.headers = columns.get("headers")
             columns[payload.column] = decoder.decode(columns[payload.column])
+            if isinstance(decoder, RegisteredDecoder):
+                columns[f"{payload.column}_schema_id"] = decoder.schema_ids
             if decoder.problems and payload.on_error == "fail":
                 raise _error(payload, place, decoder.problems)
             if payload.error_column is not None:

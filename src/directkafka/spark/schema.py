@@ -42,8 +42,7 @@ def record_columns(names: Sequence[str], payloads: Payloads = (), *, quoted: boo
     types = dict(_TYPES)
     for payload in payloads:
         types[payload.column] = payload.type.simple_string(quoted=quoted)
-        if payload.error_column is not None:
-            types[payload.error_column] = "string"
+        types |= payload.added_columns
     types |= kept_columns(tuple(types), payloads)
     return [(name, types[name]) for name in names]
 

@@ -66,8 +66,8 @@ class RangeTask:
 
     @property
     def include_headers(self) -> bool:
-        """Whether there is a column ``headers``."""
-        return HEADERS in self.columns
+        """Whether there is a column ``headers``, or what it says is needed."""
+        return HEADERS in self.record_columns
 
 
 def read_by_topic(counts: Iterable[tuple[str, ReadCount]]) -> dict[str, ReadCount]:

@@ -37,6 +37,7 @@ class RegisteredAvroDecoder:
         header: name of the header that may name a record's schema.
 
     Attributes:
+        headers: of the records that are decoded next; None: nobody looks for schemas there.
         problems: what is wrong with a record of the last column, by its number.
         schema_ids: of the last column, the number of each record's schema; null where there is none.
     """
@@ -48,15 +49,15 @@ class RegisteredAvroDecoder:
         #: The first instruction of each schema's program, or why there is none.
         self._programs: dict[int, int | str] = {}
         self.type = self._decoder.type
+        self.headers: pa.Array | None = None
         self.problems: dict[int, str] = {}
         self.schema_ids: pa.Array = pa.nulls(0, pa.int32())
 
-    def decode(self, texts: pa.Array, headers: pa.Array | None = None) -> pa.Array:
+    def decode(self, texts: pa.Array) -> pa.Array:
         """Decode a column.
 
         Args:
             texts: binary.
-            headers: of each record; None: nobody looks for schemas there.
 
         Returns:
             A row for each record; null for a null.
@@ -67,6 +68,7 @@ class RegisteredAvroDecoder:
         """
         found = Texts.of(texts)
         nulls = texts.is_null().to_numpy(zero_copy_only=False) if texts.null_count else np.zeros(len(texts), bool)
+        headers = self.headers
         frames = read_frames(found, nulls) if headers is None else read_headers(found, nulls, headers, self._header)
         programs = self._programs_of(frames, nulls)
         array = self._decoder.read(found, frames.starts, programs)
@@ -92,7 +94,7 @@ class RegisteredAvroDecoder:
         if number not in self._programs:
             try:
                 registered = self._client.schema(number)
-                self._programs[number] = self._decoder.programs.add(_avro_of(registered))
+                self._programs[number] = self._decoder.programs.add(avro_of(registered))
             except SchemaNotFoundError as error:
                 # Asked for again with the next batch: another registry may bring it here.
                 return str(error)
@@ -101,7 +103,12 @@ class RegisteredAvroDecoder:
         return self._programs[number]
 
 
-def _avro_of(registered: RegisteredSchema) -> AvroSchema:
+def avro_of(registered: RegisteredSchema) -> AvroSchema:
+    """A registered schema that is Avro's.
+
+    Raises:
+        ValueError: it is not, or is no schema.
+    """
     if registered.type != "AVRO":
         raise ValueError(f"it is of type {registered.type}, not AVRO")
     return parse_registered(registered.texts)

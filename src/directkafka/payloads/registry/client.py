@@ -13,6 +13,7 @@ import ssl
 import urllib.error
 import urllib.request
 from dataclasses import dataclass
+from functools import cache
 from http import HTTPStatus
 from http.client import HTTPException
 from typing import Any, Final
@@ -222,6 +223,16 @@ class RegistryClient:
     def _malformed(self, cause: str) -> RegistryAccessError:
         remedy = f"Check that {self._registry.option} is the address of a registry's REST API"
         return RegistryAccessError(registry=self._registry.shown, cause=cause, remedy=remedy)
+
+
+@cache
+def client_of(registry: Registry) -> RegistryClient:
+    """The client of this process for a registry, with all that it knows already.
+
+    Args:
+        registry: where it is, and who asks.
+    """
+    return RegistryClient(registry)
 
 
 class _NoRedirects(urllib.request.HTTPRedirectHandler):

@@ -23,11 +23,12 @@ from pyspark.sql.types import StructType
 
 from directkafka.errors import OptionError
 from directkafka.errors.transport import Notes
-from directkafka.options.payloads import check_dead_letters, in_time_zone, read_payloads
+from directkafka.options.payloads import Payloads, check_dead_letters, in_time_zone, read_payloads
 from directkafka.options.producer import SinkOptions
 from directkafka.options.read_policy import read_columns
-from directkafka.options.source import SourceOptions
+from directkafka.options.source import SourceOptions, read_strategy
 from directkafka.options.spec import RawOptions
+from directkafka.payloads.reader_schemas import with_reader_schemas
 from directkafka.python_worker import freeze_imports, log_to_stderr
 from directkafka.spark.schema import check_written, record_columns, record_schema
 
@@ -60,6 +61,9 @@ class DirectKafkaDataSource(DataSource):
             cls.__name__, (cls,), {"__doc__": cls.__doc__, "notes": Notes.of_this_process(), "time_zone": time_zone}
         )
 
+    #: What values and keys are, where :meth:`schema` has asked a registry; Spark pickles this object after that.
+    _looked_up: Payloads = ()
+
     #: Whether a listener of the session commits to the group of ``commitToGroup`` when a batch is done.
     _group_has_listener = False
 
@@ -75,6 +79,8 @@ class DirectKafkaDataSource(DataSource):
         payloads = read_payloads(given)
         columns = read_columns(given, payloads)
         check_dead_letters(payloads, columns)
+        if any(payload.registry is not None for payload in payloads):
+            payloads = self._looked_up = with_reader_schemas(payloads, read_strategy(given))
         return record_schema(columns, payloads)
 
     def reader(self, schema: StructType) -> DataSourceReader:
@@ -110,8 +116,10 @@ class DirectKafkaDataSource(DataSource):
 
     def _source_options(self, schema: StructType, *, streaming: bool) -> SourceOptions:
         options = SourceOptions.parse(dict(self.options), streaming=streaming)
+        payloads = self._looked_up or with_reader_schemas(options.payloads, options.strategy)
+        options = replace(options, payloads=in_time_zone(payloads, self.time_zone))
         _refuse_user_schema(schema, options)
-        return replace(options, payloads=in_time_zone(options.payloads, self.time_zone))
+        return options
 
     def _sink_options(self, schema: StructType) -> SinkOptions:
         log_to_stderr()

@@ -313,8 +313,7 @@ def check_payloads(payloads: Payloads, arrow_handler: object) -> None:
 
 def record_fields(payloads: Payloads) -> tuple[str, ...]:
     """What a record of the direct API has."""
-    errors = (payload.error_column for payload in payloads)
-    return (*RECORD_COLUMNS, HEADERS, *(name for name in errors if name is not None))
+    return (*RECORD_COLUMNS, HEADERS, *(name for payload in payloads for name in payload.added_columns))
 
 
 def _check_context(sc: object) -> None:

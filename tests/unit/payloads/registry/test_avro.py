@@ -9,7 +9,7 @@ from typing import Any
 import pyarrow as pa
 import pytest
 from tests.avro_records import written
-from tests.unit.payloads.registry.registry_server import RegistryServer, running
+from tests.registry_server import RegistryServer, running
 
 from directkafka.errors.registry import RegistryUnavailableError
 from directkafka.options.registry import Registry
@@ -105,7 +105,8 @@ def test_a_header_may_name_the_schema(decoder: RegisteredAvroDecoder) -> None:
         [[(HEADER, b"\0\0\0\0\1")], []], pa.list_(pa.struct([("key", pa.string()), ("value", pa.binary())]))
     )
     texts = pa.array([written(OLD, [{"id": 1}])[0], framed(2, NEW, {"id": 2, "page": None})], pa.binary())
-    assert [row["id"] for row in decoder.decode(texts, headers).to_pylist()] == [1, 2]
+    decoder.headers = headers
+    assert [row["id"] for row in decoder.decode(texts).to_pylist()] == [1, 2]
     assert decoder.schema_ids.to_pylist() == [1, 2]
 
 

@@ -6,7 +6,7 @@ import socket
 from collections.abc import Iterator
 
 import pytest
-from tests.unit.payloads.registry.registry_server import RegistryServer, running
+from tests.registry_server import RegistryServer, running
 
 from directkafka.errors.registry import RegistryAccessError, RegistryUnavailableError, SchemaNotFoundError
 from directkafka.options.registry import Registry

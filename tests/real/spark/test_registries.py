@@ -1,0 +1,126 @@
+"""Avro under a registry, as a batch and as a stream: records of several schemas in one topic."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable, Iterator
+from typing import Any
+
+import pytest
+from pyspark.sql import SparkSession
+from tests.avro_records import written
+from tests.real.kafka.logs import produce
+from tests.real.spark.queries import failure_of
+from tests.registry_server import RegistryServer, running
+
+pytestmark = pytest.mark.real
+
+Reading = Callable[..., Any]
+
+OLD = {"type": "record", "name": "Click", "fields": [{"name": "id", "type": "int"}]}
+PAGE = {"name": "page", "type": ["null", "string"], "default": None}
+NEW = {"type": "record", "name": "Click", "fields": [{"name": "id", "type": "long"}, PAGE]}
+
+
+@pytest.fixture
+def registry() -> Iterator[RegistryServer]:
+    with running() as found:
+        found.add(1, OLD)
+        found.add(2, NEW)
+        yield found
+
+
+def framed(number: int, schema: Any, value: Any) -> bytes:
+    return b"\0" + number.to_bytes(4, "big") + written(schema, [value])[0]
+
+
+@pytest.fixture
+def clicks(servers: str, create_topic: Callable[..., str], registry: RegistryServer) -> str:
+    topic = create_topic(1)
+    new = [framed(2, NEW, {"id": 2, "page": ("string", "/2")}), framed(1, OLD, {"id": 3}), None]
+    produce(servers, topic, [framed(1, OLD, {"id": 1}), *new, framed(7, OLD, {"id": 4}), b"{}"])
+    registry.add_version(f"{topic}-value", "latest", 2, NEW)
+    return topic
+
+
+def test_records_of_several_schemas_are_rows_of_the_newest(
+    reading: Reading, clicks: str, registry: RegistryServer
+) -> None:
+    options = {"value__format": "avro", "value__registry__url": registry.url}
+    frame = reading(subscribe=clicks, value__on__error="null", **options).load()
+    assert frame.columns[-2:] == ["value_schema_id", "value_error"]
+    rows = [tuple(row) for row in frame.orderBy("offset").select("value.*", "value_schema_id").collect()]
+    assert rows == [(1, None, 1), (2, "/2", 2), (3, None, 1), (None, None, None), (None, None, 7), (None, None, None)]
+    errors = [row.value_error for row in frame.orderBy("offset").collect()]
+    assert errors[:4] == [None] * 4
+    assert "does not have schema 7: HTTP 404" in errors[4]
+    assert errors[5] == "it has 2 bytes, and a schema's number in front of a record has 5"
+    with pytest.raises(Exception, match="at offset 4 cannot be read as avro"):
+        reading(subscribe=clicks, **options).load().collect()
+
+
+def test_the_schema_of_the_columns_may_be_given_or_another_version(
+    reading: Reading, clicks: str, registry: RegistryServer
+) -> None:
+    options = {"value__format": "avro", "value__registry__url": registry.url, "value__on__error": "null"}
+    frame = reading(subscribe=clicks, value__schema=json.dumps(OLD), **options).load()
+    assert frame.schema["value"].dataType.simpleString() == "struct<id:int>"
+    registry.add_version("elsewhere", "3", 1, OLD)
+    asked = {"value__registry__subject": "elsewhere", "value__registry__version": "3"}
+    frame = reading(subscribe=clicks, **asked, **options).load()
+    assert frame.schema["value"].dataType.simpleString() == "struct<id:int>"
+    # The writer's long is no int, so the record that was written with it cannot be read; the others can.
+    assert [row.id for row in frame.orderBy("offset").select("value.id").collect()] == [1, None, 3, None, None, None]
+
+
+def test_a_stream_goes_on_with_the_schemas_that_it_knows(
+    streaming: Reading, session: SparkSession, servers: str, clicks: str, registry: RegistryServer
+) -> None:
+    stream = streaming(
+        subscribe=clicks, startingOffsets="earliest", value__format="avro", value__registry__url=registry.url,
+        value__on__error="null",
+    ).load()  # fmt: skip
+    query = (
+        stream.select("value.id").writeStream.format("memory").queryName("clicked").trigger(availableNow=True).start()
+    )
+    assert query.awaitTermination(60)
+    assert sorted(row.id for row in session.table("clicked").collect() if row.id is not None) == [1, 2, 3]
+    session.catalog.dropTempView("clicked")
+
+
+def test_a_registry_that_is_away_is_told(
+    reading: Reading, streaming: Reading, clicks: str, registry: RegistryServer
+) -> None:
+    registry.failures = 1_000
+    with pytest.raises(Exception, match=r"the schema registry at \S+ does not answer for version latest"):
+        reading(subscribe=clicks, value__format="avro", value__registry__url=registry.url).load()
+    strict = streaming(
+        subscribe=clicks, startingOffsets="earliest", value__format="avro", value__registry__url=registry.url,
+        value__schema=json.dumps(NEW),
+    ).load()  # fmt: skip
+    query = strict.writeStream.format("noop").trigger(availableNow=True).start()
+    assert "does not answer for schema 1" in str(failure_of(query))
+
+
+@pytest.mark.parametrize(
+    ("options", "said"),
+    [
+        ({"value__registry__subject": "s"}, "is for a registry, and there is no value.registry.url"),
+        ({"value__registry__url": "registry:8081"}, "expected an address such as https://registry:8081"),
+        ({"value__registry__url": "http://ann:word@registry"}, "has a name, a password"),
+        (
+            {"value__registry__url": "http://r", "value__registry__version": "newest"},
+            "expected a number from 1, or latest",
+        ),
+        ({"value__registry__url": "http://r", "subscribe": "a,b"}, "must be given, since not one topic is read"),
+        (
+            {"value__registry__url": "http://r", "value__registry__basic__auth__user__info": "ann"},
+            "a name and a password",
+        ),
+    ],
+)
+def test_options_of_a_registry_that_make_no_sense_are_refused(
+    options: dict[str, str], said: str, reading: Reading
+) -> None:
+    with pytest.raises(Exception, match=said):
+        reading(**{"subscribe": "a", "value__format": "avro"} | options).load().count()
