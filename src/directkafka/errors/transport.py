@@ -21,11 +21,11 @@ from dataclasses import dataclass, field, fields
 from typing import Any, Final, Self
 
 from directkafka import errors
-from directkafka.errors import DirectKafkaError, data_loss, streams
+from directkafka.errors import DirectKafkaError, data_loss, registry, streams
 from directkafka.errors import kafka as kafka_errors
 
 #: Where errors are defined.
-_MODULES: Final = (errors, kafka_errors, data_loss, streams)
+_MODULES: Final = (errors, kafka_errors, data_loss, registry, streams)
 
 _NOTE: Final = re.compile(
     r"^\[directkafka (?P<name>\w+) (?P<values>\{.*\}) (?P<signature>[0-9a-f]{64})\]$", re.MULTILINE

@@ -12,25 +12,30 @@ from directkafka.options.schemas.avro_types import spark_type
 from directkafka.options.source import AssignedPartitions, Strategy, TopicNames
 
 
-def with_reader_schemas(payloads: Payloads, strategy: Strategy) -> Payloads:
+def with_reader_schemas(payloads: Payloads, topics: Iterable[str]) -> Payloads:
     """The same, with the schemas of those that name a subject of a registry.
 
     Args:
         payloads: what values and keys are.
-        strategy: which topics are read; a subject that is not named is that of the only one.
+        topics: that are read, where they are known; a subject that is not named is that of the only one.
 
     Raises:
         OptionError: several topics are read, and no subject is named; or no column is for the schema.
         RegistryError: the registry does not answer, refuses, or does not have it.
     """
-    topics = set(_topics(strategy))
+    found = set(topics)
     return tuple(
-        payload if payload.registry is None or payload.avro_schema else _looked_up(payload, topics)
+        payload if payload.registry is None or payload.avro_schema else _looked_up(payload, found)
         for payload in payloads
     )
 
 
-def _topics(strategy: Strategy) -> Iterable[str]:
+def topics_of(strategy: Strategy) -> Iterable[str]:
+    """The topics that are read, where they are known.
+
+    Args:
+        strategy: which partitions are read.
+    """
     if isinstance(strategy, TopicNames):
         return strategy.topics
     return (one.topic for one in strategy.partitions) if isinstance(strategy, AssignedPartitions) else ()

@@ -23,13 +23,21 @@ from directkafka.errors import (
     StoreUnavailableError,
     WorkerLostError,
 )
+from directkafka.errors.registry import RegistryUnavailableError
 
 log = logging.getLogger("directkafka.pipeline")
 
 T = TypeVar("T")
 
 #: What may pass by itself; anything else stops the pipeline at once.
-_PASSING = (StoreUnavailableError, RowCountError, BrokerUnreachableError, FetchTimeoutError, WorkerLostError)
+_PASSING = (
+    StoreUnavailableError,
+    RowCountError,
+    BrokerUnreachableError,
+    FetchTimeoutError,
+    RegistryUnavailableError,
+    WorkerLostError,
+)
 
 _FIRST_PAUSE_S = 0.2
 _PAUSE_S_MAX = 5.0

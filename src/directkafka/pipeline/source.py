@@ -9,7 +9,14 @@ from typing import Final, Self
 from pyspark.sql import SparkSession
 
 from directkafka.errors import OptionError
-from directkafka.options.payloads import AS_IT_CAME, UNREAD, check_dead_letters, in_time_zone, kept_columns
+from directkafka.options.payloads import (
+    AS_IT_CAME,
+    UNREAD,
+    Payloads,
+    check_dead_letters,
+    in_time_zone,
+    kept_columns,
+)
 from directkafka.options.read_policy import COLUMNS
 from directkafka.options.source import SourceOptions
 from directkafka.options.spec import shown, specs_of
@@ -52,6 +59,7 @@ class PipelineSource:
             options = replace(options, commit_to_group=commit_to_group)
             given = {**given, specs_of(SourceOptions)["commit_to_group"].name: commit_to_group}
         _check_groups_of_sinks(options.commit_to_group, routes)
+        _check_registries(options.payloads)
         columns = options.columns
         if own := sorted({*AS_IT_CAME.values(), UNREAD} & set(columns)):
             raise OptionError(option=COLUMNS.name, reason=f"names {own[0]}, a column of the pipeline's own")
@@ -70,6 +78,16 @@ class PipelineSource:
         """The options, with the session's time zone for payloads that have no other."""
         zone = str(session.conf.get("spark.sql.session.timeZone"))
         return replace(self.options, payloads=in_time_zone(self.options.payloads, zone))
+
+
+def _check_registries(payloads: Payloads) -> None:
+    """Refuse a schema that a registry may change: a batch that is done again must be read as it was at first."""
+    for payload in payloads:
+        if payload.registry is not None and not payload.avro_schema:
+            reason = (
+                "must be given in a pipeline, also under a registry: a batch that is done again is read as at first"
+            )
+            raise OptionError(option=f"{payload.column}.schema", reason=reason)
 
 
 def _check_group(group: str, of_source: str | None) -> None:

@@ -3,15 +3,22 @@
 from __future__ import annotations
 
 import json
+import sqlite3
 from collections.abc import Callable, Iterator
+from contextlib import closing
+from pathlib import Path
 from typing import Any
 
+import pyarrow as pa
 import pytest
 from pyspark.sql import SparkSession
 from tests.avro_records import written
 from tests.real.kafka.logs import produce
 from tests.real.spark.queries import failure_of
 from tests.registry_server import RegistryServer, running
+
+import directkafka as dk
+from directkafka.errors import OptionError
 
 pytestmark = pytest.mark.real
 
@@ -86,6 +93,62 @@ def test_a_stream_goes_on_with_the_schemas_that_it_knows(
     assert query.awaitTermination(60)
     assert sorted(row.id for row in session.table("clicked").collect() if row.id is not None) == [1, 2, 3]
     session.catalog.dropTempView("clicked")
+
+
+def test_an_rdd_s_batches_are_typed(session: SparkSession, servers: str, clicks: str, registry: RegistryServer) -> None:
+    params = {
+        "bootstrap.servers": servers,
+        "value.format": "avro",
+        "value.registry.url": registry.url,
+        "value.on.error": "null",
+    }
+    ranges = [dk.OffsetRange(clicks, 0, 0, 6)]
+    rdd = dk.create_rdd(session.sparkContext, params, ranges, arrow_handler=ids_and_schemas)
+    assert rdd.collect() == [(1, 1), (2, 2), (3, 1), (None, None), (None, 7), (None, None)]
+
+
+def ids_and_schemas(batch: pa.RecordBatch) -> list[tuple[int | None, int | None]]:
+    ids = [None if value is None else value["id"] for value in batch.column("value").to_pylist()]
+    return list(zip(ids, batch.column("value_schema_id").to_pylist(), strict=True))
+
+
+@pytest.mark.parametrize("execution", ["spark", "auto"])
+def test_a_pipeline_needs_the_schema_itself(
+    execution: Any, session: SparkSession, servers: str, clicks: str, registry: RegistryServer, tmp_path: Path
+) -> None:
+    """A batch that is done again is read as at first; the registry still has what records were written with."""
+    source = {
+        "kafka.bootstrap.servers": servers,
+        "subscribe": clicks,
+        "startingOffsets": "earliest",
+        "value.format": "avro",
+        "value.registry.url": registry.url,
+        "value.on.error": "dead-letter",
+    }
+    path = tmp_path / "clicks.sqlite"
+
+    def run(**schema: str) -> None:
+        dk.Pipeline(
+            "clicks",
+            source=source | schema,
+            transform="SELECT offset, value.id, value.page, value_schema_id FROM source"
+            if execution == "spark"
+            else None,
+            sinks=dk.SQLiteSink(path, "clicks"),
+            dead_letters=dk.SQLiteSink(path, "rejected"),
+            trigger="available-now",
+            execution=execution,
+        ).run()
+
+    with pytest.raises(OptionError, match="must be given in a pipeline, also under a registry"):
+        run()
+    run(**{"value.schema": json.dumps(NEW)})
+    with closing(sqlite3.connect(path)) as connection:
+        rows = connection.execute("SELECT offset, value_schema_id FROM clicks ORDER BY offset").fetchall()
+        letters = connection.execute("SELECT offset, reason FROM rejected ORDER BY offset").fetchall()
+    assert rows == [(0, 1), (1, 2), (2, 1), (3, None)]
+    assert [offset for offset, _ in letters] == [4, 5]
+    assert "the value is no avro: the schema registry at" in letters[0][1]
 
 
 def test_a_registry_that_is_away_is_told(

@@ -36,12 +36,12 @@ def tls_context(options: ClientOptions) -> ssl.SSLContext | None:
     return make_context(options.ssl_trust_store, options.ssl_key_store, check_hostname=options.ssl_check_hostname)
 
 
-def make_context(trust: TrustStore | None, identity: KeyStore | None, *, check_hostname: bool) -> ssl.SSLContext:
+def make_context(trust_store: TrustStore | None, key_store: KeyStore | None, *, check_hostname: bool) -> ssl.SSLContext:
     """A context for connections of a client.
 
     Args:
-        trust: which certificates are trusted; None: the system's.
-        identity: who the client is; None: nobody.
+        trust_store: which certificates are trusted; None: the system's.
+        key_store: who the client is; None: nobody.
         check_hostname: whether the server's certificate must name its host.
 
     Raises:
@@ -50,12 +50,12 @@ def make_context(trust: TrustStore | None, identity: KeyStore | None, *, check_h
     context = ssl.SSLContext(ssl.PROTOCOL_TLS_CLIENT)
     context.minimum_version = ssl.TLSVersion.TLSv1_2
     context.check_hostname = check_hostname
-    if trust is None:
+    if trust_store is None:
         context.load_default_certs()
     else:
-        _trust(context, trust)
-    if identity is not None:
-        _identify(context, identity)
+        _trust(context, trust_store)
+    if key_store is not None:
+        _identify(context, key_store)
     return context
 
 

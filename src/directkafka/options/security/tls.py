@@ -176,10 +176,10 @@ def read_tls(given: RawOptions, prefix: str = "kafka.") -> dict[str, Any]:
         OptionError: a store is given in two ways or in part only, or PEM text is given and the type is not PEM.
     """
     stores = _read_trust_store(given), _read_key_store(given)
-    trust, identity = (None if one is None else replace(one, prefix=prefix) for one in stores)
+    trusted, own = (None if one is None else replace(one, prefix=prefix) for one in stores)
     return {
-        "ssl_trust_store": trust,
-        "ssl_key_store": identity,
+        "ssl_trust_store": trusted,
+        "ssl_key_store": own,
         "ssl_check_hostname": given.value(ENDPOINT_IDENTIFICATION) == "https",
     }
 

@@ -28,7 +28,7 @@ from directkafka.options.producer import SinkOptions
 from directkafka.options.read_policy import read_columns
 from directkafka.options.source import SourceOptions, read_strategy
 from directkafka.options.spec import RawOptions
-from directkafka.payloads.reader_schemas import with_reader_schemas
+from directkafka.payloads.reader_schemas import topics_of, with_reader_schemas
 from directkafka.python_worker import freeze_imports, log_to_stderr
 from directkafka.spark.schema import check_written, record_columns, record_schema
 
@@ -80,7 +80,7 @@ class DirectKafkaDataSource(DataSource):
         columns = read_columns(given, payloads)
         check_dead_letters(payloads, columns)
         if any(payload.registry is not None for payload in payloads):
-            payloads = self._looked_up = with_reader_schemas(payloads, read_strategy(given))
+            payloads = self._looked_up = with_reader_schemas(payloads, topics_of(read_strategy(given)))
         return record_schema(columns, payloads)
 
     def reader(self, schema: StructType) -> DataSourceReader:
@@ -116,7 +116,7 @@ class DirectKafkaDataSource(DataSource):
 
     def _source_options(self, schema: StructType, *, streaming: bool) -> SourceOptions:
         options = SourceOptions.parse(dict(self.options), streaming=streaming)
-        payloads = self._looked_up or with_reader_schemas(options.payloads, options.strategy)
+        payloads = self._looked_up or with_reader_schemas(options.payloads, topics_of(options.strategy))
         options = replace(options, payloads=in_time_zone(payloads, self.time_zone))
         _refuse_user_schema(schema, options)
         return options

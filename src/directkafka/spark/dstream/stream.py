@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import uuid
 from collections.abc import Iterable
+from dataclasses import replace
 from typing import Any
 
 from pyspark import SparkContext
@@ -26,6 +27,7 @@ from directkafka.options.consumer import (
 )
 from directkafka.options.limits import RatePolicy
 from directkafka.options.texts import check_type, list_of
+from directkafka.payloads.reader_schemas import topics_of, with_reader_schemas
 from directkafka.planning.placement import LocationStrategy, PreferConsistent
 from directkafka.planning.trigger import AvailableNow, GivenTrigger, Trigger, parse_trigger
 from directkafka.spark.dstream.fail_stop import FailStopDStream
@@ -130,8 +132,7 @@ def create_direct_stream(
         )
     _check_waiting(waiting_batches_max)
     policy = read_policy(ssc.sparkContext)
-    options = ConsumerOptions.read(consumer_strategy)
-    check_payloads(options.payloads, arrow_handler)
+    options = _read_options(consumer_strategy, arrow_handler)
     plan = StreamPlan(
         stream_id=uuid.uuid4().hex,
         options=options,
@@ -165,6 +166,12 @@ def _check_waiting(waiting_batches_max: int | None) -> None:
     if waiting_batches_max < 1:
         reason = f"expected a number from 1, found {waiting_batches_max}"
         raise OptionError(option="waiting_batches_max", reason=reason)
+
+
+def _read_options(strategy: GivenStrategy, arrow_handler: object) -> ConsumerOptions:
+    options = ConsumerOptions.read(strategy)
+    check_payloads(options.payloads, arrow_handler)
+    return replace(options, payloads=with_reader_schemas(options.payloads, topics_of(options.strategy)))
 
 
 def _read_trigger(trigger: GivenTrigger | None) -> Trigger | None:

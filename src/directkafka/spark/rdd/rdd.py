@@ -23,6 +23,7 @@ from directkafka.options.payloads import Payloads, payload_params
 from directkafka.options.read_policy import HEADERS, RECORD_COLUMNS, ReadPolicy
 from directkafka.options.spec import shown
 from directkafka.options.texts import check_type
+from directkafka.payloads.reader_schemas import with_reader_schemas
 from directkafka.planning.placement import LocationStrategy, Placement, PreferConsistent, place
 from directkafka.planning.starts import checked_ranges
 from directkafka.snapshot import ClusterSnapshot
@@ -159,13 +160,15 @@ def create_rdd(
         arrow_handler: makes any number of items of each Arrow batch of records, in place of ``message_handler``:
             no Python object for each. Columns: key, value, topic, partition, offset, timestamp, timestampType, headers.
             With ``value.format`` and its like among ``kafka_params``, keys and values are decoded, and there is
-            ``value_error`` or ``key_error`` where that is asked for; timestamps without a zone are UTC's.
+            ``value_error`` or ``key_error`` where that is asked for, and ``value_schema_id`` or ``key_schema_id`` under
+            a registry; timestamps without a zone are UTC's.
 
     Returns:
         The RDD; its ranges are :func:`offset_ranges` of it.
 
     Raises:
         OptionError: ranges that overlap, two handlers, or a client setting that is wrong.
+        RegistryError: the schema registry does not answer, refuses, or does not have what is asked for.
         DataLossError: a range that is not, or not as a whole, in its log; names it with the log's own bounds.
         TopicNotFoundError: a topic that is not there.
     """
@@ -177,6 +180,7 @@ def create_rdd(
     policy = read_policy(sc)
     payloads, client_params = payload_params(kafka_params)
     check_payloads(payloads, arrow_handler)
+    payloads = with_reader_schemas(payloads, (one.topic for one in ranges))
     found, snapshot = tasks_of_ranges(
         client_params,
         ranges,
