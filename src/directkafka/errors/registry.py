@@ -42,4 +42,7 @@ class SchemaNotFoundError(RegistryError):
     registry: str
     wanted: str
     cause: str
-    template = "the schema registry at {registry} does not have {wanted}: {cause}."
+    template = (
+        "the schema registry at {registry} does not have {wanted}: {cause}. Register it there; to go on without the "
+        "records that name it, set on.error = null of their value or key."
+    )

@@ -74,11 +74,16 @@ def read_registry(given: RawOptions, prefix: str) -> Registry | None:
             if own.has(spec):
                 raise own.error(spec.name, f"is for a registry, and there is no {prefix}url")
         return None
-    urls = tuple(_url(own, url) for url in own.value(URL))
+    urls = tuple(_url(own, url) for url in own.value(URL) or ("",))
     if own.text(BASIC) and own.text(BEARER):
         raise own.error(BEARER.name, f"and {prefix}{BASIC.name} are two ways to log in: keep one of them")
     if own.text(BASIC) and ":" not in own.text(BASIC):
         raise own.error(BASIC.name, "expected a name and a password with a colon between them")
+    for spec in (BASIC, BEARER):
+        if not own.text(spec).isprintable():
+            raise own.error(spec.name, "has a line break or another character that cannot be sent")
+    if not own.text(BEARER).isascii():
+        raise own.error(BEARER.name, "has a character that is no ASCII")
     tls = read_tls(own, own.prefix)
     return Registry(
         urls=urls,

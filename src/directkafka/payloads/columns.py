@@ -37,6 +37,8 @@ _WIDTHS: Final = {
 _WITH_BYTES: Final = (nodes.STRING, nodes.BINARY)
 #: What has an int32 end for each row.
 _WITH_ENDS: Final = (nodes.LIST, nodes.MAP, *_WITH_BYTES)
+#: What the ends of texts and lists may be at most.
+_END_MAX: Final = (1 << 31) - 1
 _NAME_BYTES: Final = 16
 _ROWS_FIRST: Final = 16
 
@@ -64,6 +66,7 @@ class Columns:
         self._padded_names = [np.frombuffer(name + b'"' + bytes(2 * _NAME_BYTES), np.uint8) for name in self._names]
         for node in range(count):
             self._describe(node)
+        self._of_root = [self._is_of_root(node) for node in range(count)]
 
     def make_room(self, rows: int, text_bytes: int) -> None:
         """Begin with a batch: nothing is null, and there is room for so many rows of the root.
@@ -74,7 +77,7 @@ class Columns:
         """
         for node in range(len(self._types)):
             # A batch without rows has room too, which later ones take over.
-            wanted = max(1, rows) if self._is_of_root(node) else max(_ROWS_FIRST, int(self.nodes[node, nodes.ROWS_MAX]))
+            wanted = max(1, rows) if self._of_root[node] else max(_ROWS_FIRST, int(self.nodes[node, nodes.ROWS_MAX]))
             if wanted > self.nodes[node, nodes.ROWS_MAX]:
                 self._grow_rows(node, wanted)
             self._validity[node].fill(255)
@@ -82,13 +85,19 @@ class Columns:
                 self._grow_bytes(node, max(64, text_bytes // len(self._types)) + SCANNED)
 
     def grow(self, node: int) -> None:
-        """Twice as much room: for a text column's bytes, or for the elements of a list or map."""
+        """Twice as much room: for a text column's bytes, or for the elements of a list or map.
+
+        Raises:
+            OverflowError: Arrow's ends cannot tell of more.
+        """
+        if max(self.nodes[node, nodes.BYTES_MAX], self.nodes[node, nodes.ROWS_MAX]) >= _END_MAX:
+            raise OverflowError("a column of one batch has more than 2 GiB: decode it in parts")
         if self.nodes[node, nodes.KIND] in _WITH_BYTES:
-            self._grow_bytes(node, 2 * int(self.nodes[node, nodes.BYTES_MAX]) + SCANNED)
+            self._grow_bytes(node, min(_END_MAX, 2 * int(self.nodes[node, nodes.BYTES_MAX]) + SCANNED))
             return
         below = node + 1
         while below < self.nodes[node, nodes.NEXT]:
-            self._grow_rows(below, 2 * int(self.nodes[below, nodes.ROWS_MAX]))
+            self._grow_rows(below, min(_END_MAX, 2 * int(self.nodes[below, nodes.ROWS_MAX])))
             is_list = self.nodes[below, nodes.KIND] in (nodes.LIST, nodes.MAP)
             below = int(self.nodes[below, nodes.NEXT]) if is_list else below + 1
 

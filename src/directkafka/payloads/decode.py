@@ -77,7 +77,9 @@ def decoder_of(payload: Payload, *, explains: bool = True) -> Decoder:
         from directkafka.payloads.registry.client import client_of
 
         header = SCHEMA_HEADERS[payload.column]
-        return RegisteredAvroDecoder(parse_schema(payload.avro_schema), client_of(payload.registry), header)
+        reader, client = parse_schema(payload.avro_schema), client_of(payload.registry)
+        # What is set apart stays apart, so it must be so each time that the records are read.
+        return RegisteredAvroDecoder(reader, client, header, is_strict=payload.on_error != "null")
     if payload.format == "avro":
         from directkafka.payloads.avro.decoder import AvroDecoder
 

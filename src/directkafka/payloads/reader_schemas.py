@@ -7,6 +7,7 @@ from dataclasses import replace
 
 from directkafka.errors import OptionError
 from directkafka.options.payloads import Payload, Payloads
+from directkafka.options.schemas.avro import parse_schema
 from directkafka.options.schemas.avro_texts import schema_text
 from directkafka.options.schemas.avro_types import spark_type
 from directkafka.options.source import AssignedPartitions, Strategy, TopicNames
@@ -55,7 +56,8 @@ def _looked_up(payload: Payload, topics: set[str]) -> Payload:
         subject = f"{next(iter(topics))}-{payload.column}"
     registered = client_of(payload.registry).version(subject, payload.version)
     try:
-        schema = avro_of(registered)
+        # As the tasks read it: one text may have more types in one another than its parts.
+        schema = parse_schema(schema_text(avro_of(registered)))
         return replace(payload, schema=spark_type(schema), avro_schema=schema_text(schema))
     except ValueError as error:
         reason = f"version {payload.version} of the subject {subject}: {error}"

@@ -38,3 +38,14 @@ class Texts:
             validity.address if texts.null_count else 0,
             texts.offset,
         )
+
+
+def plain(texts: pa.Array) -> pa.Array:
+    """Texts or bytes in a layout that kernels read.
+
+    Args:
+        texts: binary or string, in whatever layout.
+    """
+    if pa.types.is_binary(texts.type) or pa.types.is_large_binary(texts.type):
+        return texts
+    return texts.cast(pa.large_binary())

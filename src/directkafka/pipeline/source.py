@@ -17,7 +17,7 @@ from directkafka.options.payloads import (
     in_time_zone,
     kept_columns,
 )
-from directkafka.options.read_policy import COLUMNS
+from directkafka.options.read_policy import COLUMNS, HEADERS
 from directkafka.options.source import SourceOptions
 from directkafka.options.spec import shown, specs_of
 from directkafka.options.texts import fault_of_text
@@ -65,6 +65,9 @@ class PipelineSource:
             raise OptionError(option=COLUMNS.name, reason=f"names {own[0]}, a column of the pipeline's own")
         if any(route.output == DEAD_LETTERS for route in routes):
             columns += tuple(kept_columns(columns, options.payloads))
+            # A replay needs the header that names a record's schema.
+            if HEADERS not in columns and any(payload.registry is not None for payload in options.payloads):
+                columns += (HEADERS,)
         check_dead_letters(options.payloads, columns)
         options = replace(options, columns=columns)
         settled = options.columns_given()

@@ -61,6 +61,13 @@ def test_what_is_no_address_is_refused_and_not_shown(url: str) -> None:
     assert url not in str(caught.value)
 
 
+@pytest.mark.parametrize("given", [{"bearer__auth__token": "abc\ndef"}, {"basic__auth__user__info": "a:b\x7fc"}])
+def test_a_login_that_cannot_be_sent_is_refused_and_not_shown(given: dict[str, str]) -> None:
+    with pytest.raises(OptionError, match="has a line break or another character that cannot be sent") as caught:
+        read(url="https://one", **given)
+    assert "abc" not in str(caught.value)
+
+
 def test_certificates_are_those_of_kafka_s_options_and_errors_have_their_whole_name() -> None:
     found = read(url="https://one", ssl__ca__location="/ca.pem", ssl__endpoint__identification__algorithm="none")
     assert found is not None

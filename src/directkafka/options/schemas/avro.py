@@ -259,8 +259,8 @@ def _full_name(found: dict[str, Any], namespace: str, path: tuple[str, ...]) -> 
 
 def _symbols(found: dict[str, Any], path: tuple[str, ...]) -> tuple[str, ...]:
     symbols = _texts(found, "symbols", path)
-    if not symbols or len(set(symbols)) < len(symbols):
-        raise _wrong(path, "an enum has symbols, each once")
+    if not symbols or len(set(symbols)) < len(symbols) or not all(map(_NAME.fullmatch, symbols)):
+        raise _wrong(path, "an enum has symbols of letters, digits and underscores, each once")
     return symbols
 
 

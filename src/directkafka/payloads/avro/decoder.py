@@ -26,7 +26,7 @@ from directkafka.payloads.avro.program import Program
 from directkafka.payloads.avro.resolution import resolve
 from directkafka.payloads.columns import Columns
 from directkafka.payloads.kernels import nodes
-from directkafka.payloads.texts import Texts
+from directkafka.payloads.texts import Texts, plain
 
 _REASONS: Final = {
     numbers.CUT_OFF: "the record ends in the middle of it",
@@ -39,6 +39,7 @@ _REASONS: Final = {
     numbers.TOO_DEEP: f"more than {DEPTH_MAX} values in one another",
     numbers.NO_BOOLEAN: "neither 0 nor 1",
     numbers.TOO_MANY_DIGITS: "the decimal has more digits than its type",
+    numbers.FULL: "a column of one batch would have more than 2 GiB, or 2 thousand million elements",
 }
 
 
@@ -110,6 +111,7 @@ class AvroDecoder:
         Returns:
             A row for each record; null for a null.
         """
+        texts = plain(texts)
         found = Texts.of(texts)
         programs = np.full(len(texts), self._first, np.int64)
         if texts.null_count:

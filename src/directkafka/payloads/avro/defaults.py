@@ -25,6 +25,8 @@ def encode_default(schema: AvroSchema, field: AvroField) -> bytes:
         return _encode(schema, field.type, json.loads(field.default or "null"))
     except RecursionError:
         raise ValueError("its default has no end") from None
+    except OverflowError:
+        raise ValueError(f"its default is too large for a number: {field.default}") from None
 
 
 def encode_long(value: int) -> bytes:
@@ -61,7 +63,7 @@ def _union(schema: AvroSchema, union: AvroType, value: Any) -> bytes:
     for number, one in enumerate(union.inner):
         try:
             return encode_long(number) + _encode(schema, one, value)
-        except ValueError:
+        except (ValueError, OverflowError):
             continue
     raise _no_value(union, value)
 

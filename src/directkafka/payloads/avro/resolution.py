@@ -12,7 +12,7 @@ specification says and not all implementations do.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from typing import Final
 
 from directkafka.options.schemas.avro import AvroField, AvroSchema, AvroType
@@ -50,10 +50,13 @@ def resolve(writer: AvroSchema, reader: AvroSchema, behind: Sequence[int]) -> Pr
         behind: of each node of the columns, the first that is not below it.
 
     Raises:
-        ValueError: a record as a whole is of another type or name. What else does not resolve, each record tells that
-            is read so.
+        ValueError: a record as a whole is of another type or name, or the schema is too large. What else does not
+            resolve, each record tells that is read so.
     """
-    return _Resolution(writer, reader, behind).run()
+    try:
+        return _Resolution(writer, reader, behind).run()
+    except RecursionError:
+        raise ValueError("it has too many types in one another") from None
 
 
 class _Resolution:
@@ -64,6 +67,7 @@ class _Resolution:
         self._skipped: dict[str, int] = {}
         self._calls: dict[str, list[int]] = {}
         self._again = False
+        self._skipped_types = 0
 
     def run(self) -> Program:
         program = self._program
@@ -74,7 +78,7 @@ class _Resolution:
         while waiting := [name for name in self._calls if name not in self._skipped]:
             self._skipped[waiting[0]] = len(program)
             for one in self._writer.names[waiting[0]].fields:
-                self._skip(one.type, (waiting[0],), one.name)
+                self._skip(one.type, (waiting[0],), waiting[0])
             program.add(op.RETURN)
         for name, calls in self._calls.items():
             for number in calls:
@@ -103,12 +107,16 @@ class _Resolution:
             self._scalar(found, wanted, node, path)
 
     def _alternatives(self, source: AvroSchema, union: AvroType, wanted: AvroType, node: int, path: str) -> None:
+        self._branch(union, node, path, lambda one: self._value(source, one, wanted, node, path))
+
+    def _branch(self, union: AvroType, node: int, path: str, add: Callable[[AvroType], None]) -> None:
+        """What is done with each alternative of a union."""
         self._add(op.BRANCH, node, len(union.inner), path=path)
         jumps = [self._program.add(op.JUMP) for _ in union.inner]
         ends = []
         for jump, one in zip(jumps, union.inner, strict=True):
             self._program.go_on(jump)
-            self._value(source, one, wanted, node, path)
+            add(one)
             ends.append(self._program.add(op.JUMP))
         for end in ends:
             self._program.go_on(end)
@@ -147,10 +155,11 @@ class _Resolution:
             nodes[one.name] = below
             below = self._behind[below]
         missing = {one.name: one for one in wanted.fields}
+        names = {one.name for one in found.fields}
         for one in found.fields:
-            field = _field_of(wanted, missing, one)
+            field = _field_of(names, missing, one)
             if field is None:
-                self._skip(one.type, (), f"{path}.{one.name}", source)
+                self._skip(one.type, (), f"{path}.{one.name}")
             else:
                 del missing[field.name]
                 self._value(source, one.type, field.type, nodes[field.name], f"{path}.{field.name}")
@@ -189,6 +198,8 @@ class _Resolution:
         if found.kind in _NUMBERS and unit:
             factor, divisor = _MOMENTS[_unit(found) or unit]
             self._add(op.MOMENT, node, factor, divisor, path=path)
+        elif (found.logical, wanted.logical) == ("time-millis", "time-micros"):
+            self._add(op.MOMENT, node, *_MOMENTS["millis"], path=path)
         elif found.kind in _NUMBERS:
             self._add(_WIDENINGS[found.kind, wanted.kind], node, path=path)
         elif found.kind == "enum":
@@ -209,84 +220,90 @@ class _Resolution:
         self._add(op.ENUM, node, len(found.symbols), path=path)
         for symbol in found.symbols:
             text = symbol if symbol in wanted.symbols else wanted.default
-            raw = (text or symbol).encode()
+            raw = symbol.encode() if text is None else text.encode()
             self._program.add(
                 op.SYMBOL, NOWHERE, self._program.constant(raw), -1 if text is None else len(raw), path=path
             )
 
     # Types that the reader does not have.
 
-    def _skip(self, found: AvroType, around: tuple[str, ...], path: str, source: AvroSchema | None = None) -> None:
-        found = (source or self._writer).definition(found)
-        if found.kind == "record":
-            self._skip_record(found, around, path)
-        elif found.kind == "union":
-            self._add(op.BRANCH, NOWHERE, len(found.inner), path=path)
-            jumps = [self._program.add(op.JUMP) for _ in found.inner]
-            ends = []
-            for jump, one in zip(jumps, found.inner, strict=True):
-                self._program.go_on(jump)
-                self._skip(one, around, path)
-                ends.append(self._program.add(op.JUMP))
-            for end in ends:
-                self._program.go_on(end)
-        elif found.kind in ("array", "map"):
-            least = _least_bytes(self._writer, found.inner[0], 0) + (found.kind == "map")
-            begin = self._add(op.LIST, NOWHERE, second=min(least, 1), path=path)
-            first = len(self._program)
-            if found.kind == "map":
+    def _skip(self, found: AvroType, around: tuple[str, ...], path: str) -> None:
+        self._skipped_types += 1
+        if self._skipped_types > op.INSTRUCTIONS_MAX:
+            raise ValueError(f"it has more than {op.INSTRUCTIONS_MAX} types that are skipped, counted in all levels")
+        found = self._writer.definition(found)
+        match found.kind:
+            case "record":
+                self._skip_record(found, around, path)
+            case "union":
+                self._branch(found, NOWHERE, path, lambda one: self._skip(one, around, path))
+            case "array" | "map":
+                self._skip_list(found, around, path)
+            case "bytes" | "string":
                 self._add(op.SKIP_BYTES, NOWHERE, path=path)
-            self._skip(found.inner[0], around, path)
-            self._add(op.NEXT_ELEMENT, NOWHERE, first, begin, path=path)
-            self._program.go_on(begin)
-        elif found.kind in ("bytes", "string"):
+            case "int" | "long" | "enum":
+                self._add(op.SKIP_NUMBER, NOWHERE, path=path)
+            case "boolean" | "float" | "double" | "fixed" as kind:
+                self._add(op.SKIP, NOWHERE, found.size if kind == "fixed" else _LEAST_BYTES[kind], path=path)
+
+    def _skip_list(self, found: AvroType, around: tuple[str, ...], path: str) -> None:
+        least = _least_bytes(self._writer, found.inner[0], 0) + (found.kind == "map")
+        begin = self._add(op.LIST, NOWHERE, second=min(least, 1), path=path)
+        first = len(self._program)
+        if found.kind == "map":
             self._add(op.SKIP_BYTES, NOWHERE, path=path)
-        elif found.kind in ("int", "long", "enum"):
-            self._add(op.SKIP_NUMBER, NOWHERE, path=path)
-        elif found.kind != "null":
-            size = found.size if found.kind == "fixed" else _LEAST_BYTES[found.kind]
-            self._add(op.SKIP, NOWHERE, size, path=path)
+        self._skip(found.inner[0], around, path)
+        self._add(op.NEXT_ELEMENT, NOWHERE, first, begin, path=path)
+        self._program.go_on(begin)
 
     def _skip_record(self, found: AvroType, around: tuple[str, ...], path: str) -> None:
         if found.name in around or found.name in self._calls:
             self._calls.setdefault(found.name, []).append(self._add(op.CALL, NOWHERE, path=path))
             return
         for one in found.fields:
-            self._skip(one.type, (*around, found.name), f"{path}.{one.name}")
+            self._skip(one.type, (*around, found.name), path)
 
 
-def _field_of(wanted: AvroType, missing: dict[str, AvroField], found: AvroField) -> AvroField | None:
-    """The reader's field that a field of the writer's is read into, if it has one."""
+def _field_of(names: set[str], missing: dict[str, AvroField], found: AvroField) -> AvroField | None:
+    """The reader's field that a field of the writer's is read into, if it has one.
+
+    Args:
+        names: of all the writer's fields: a field that has its reader's name takes precedence of an alias.
+        missing: the reader's fields that no field is read into yet.
+        found: the writer's field.
+    """
     if found.name in missing:
         return missing[found.name]
-    if any(one.name == found.name for one in wanted.fields):
-        return None
-    return next((one for one in missing.values() if found.name in one.aliases), None)
+    aliased = (one for one in missing.values() if found.name in one.aliases and one.name not in names)
+    return next(aliased, None)
 
 
 def _chosen(source: AvroSchema, found: AvroType, reader: AvroSchema, alternatives: list[AvroType]) -> int | None:
     """The reader's alternative for a value: the first of the same type and name, or the first that it resolves to."""
     fitting = [number for number, one in enumerate(alternatives) if not _misfit(source, found, reader, one)]
-    same = [
-        number
-        for number in fitting
-        if alternatives[number].kind == found.kind and _is_same_name(found, alternatives[number])
-    ]
-    return next(iter(same or fitting), None)
+    return min(fitting, key=lambda number: _distance(found, alternatives[number]), default=None)
+
+
+def _distance(found: AvroType, wanted: AvroType) -> int:
+    """How far a type that resolves to another one is from it: the same name, an alias, the same short name, wider."""
+    if found.kind != wanted.kind:
+        return 3
+    if found.name == wanted.name:
+        return 0
+    return 1 if found.name in wanted.aliases else 2
 
 
 def _misfit(source: AvroSchema, found: AvroType, reader: AvroSchema, wanted: AvroType) -> str:
     """Why a type of the writer's, no union, does not resolve to one of the reader's, no union; empty where it does."""
     fits = found.kind == wanted.kind
     if found.kind in _NUMBERS:
-        fits = (found.kind, wanted.kind) in _WIDENINGS and (not _unit(wanted) or found.kind == "long")
+        fits = (found.kind, wanted.kind) in _WIDENINGS
     elif found.kind in ("bytes", "string"):
         fits = wanted.kind in ("bytes", "string")
-    if fits and (wanted.logical == "decimal" or (found.logical == "decimal" and wanted.kind == found.kind)):
-        both = (found.precision, found.scale), (wanted.precision, wanted.scale)
-        fits = found.kind in ("bytes", "fixed") and (
-            both[0] == both[1] or "decimal" not in (found.logical, wanted.logical)
-        )
+    if fits and found.logical == wanted.logical == "decimal":
+        fits = (found.precision, found.scale) == (wanted.precision, wanted.scale)
+    if fits and wanted.logical == "decimal":
+        fits = found.kind != "string"
     if fits and found.kind == "fixed":
         fits = found.size == wanted.size
     if fits and found.kind in ("record", "enum", "fixed"):

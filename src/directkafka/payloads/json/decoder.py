@@ -14,7 +14,7 @@ from directkafka.payloads.json import times
 from directkafka.payloads.json.kernels.read_texts import MISFIT_FIELDS, read_texts
 from directkafka.payloads.json.kernels.scopes import DEPTH_MAX, SCOPE_FIELDS
 from directkafka.payloads.json.values import JsonReader
-from directkafka.payloads.texts import Texts
+from directkafka.payloads.texts import Texts, plain
 
 #: Where the kernel names the node that has no room.
 _NODE_OF_ROOM: Final = 0
@@ -51,7 +51,7 @@ class JsonDecoder:
             A row for each text; null for a null and for a blank text.
         """
         self.problems = {}
-        array, left, misfits = self._by_kernel(_plain(texts))
+        array, left, misfits = self._by_kernel(plain(texts))
         self.left_count = len(left)
         if self._explains:
             self.problems.update(self._misfits(texts, misfits))
@@ -104,9 +104,3 @@ class JsonDecoder:
         places = np.arange(len(array))
         places[left] = len(array) + np.arange(len(left))
         return pa.concat_arrays([array, pa.array(rows, self.schema)]).take(pa.array(places))
-
-
-def _plain(texts: pa.Array) -> pa.Array:
-    if pa.types.is_binary(texts.type) or pa.types.is_large_binary(texts.type):
-        return texts
-    return texts.cast(pa.large_binary())

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Any
+from typing import Any, Final
 
 import numpy as np
 import pyarrow as pa
@@ -13,7 +13,11 @@ from directkafka.payloads.avro.decoder import AvroDecoder
 from directkafka.payloads.avro.kernels.read_records import IS_NULL, IS_UNKNOWN
 from directkafka.payloads.registry.client import RegisteredSchema, RegistryClient
 from directkafka.payloads.registry.frames import NO_SCHEMA, Frames, read_frames, read_headers
-from directkafka.payloads.texts import Texts
+from directkafka.payloads.texts import Texts, plain
+
+#: Schemas of one batch that the registry does not have, before the others are no longer asked for: bytes that are no
+#: frames may look like as many numbers as there are records.
+_MISSED_MAX: Final = 20
 
 
 def parse_registered(texts: tuple[str, ...]) -> AvroSchema:
@@ -35,6 +39,8 @@ class RegisteredAvroDecoder:
         reader: the schema of the columns.
         client: knows the schemas that records were written with.
         header: name of the header that may name a record's schema.
+        is_strict: whether a schema that the registry does not have is an error. Else such records cannot be read now;
+            if they are read again, they may be.
 
     Attributes:
         headers: of the records that are decoded next; None: nobody looks for schemas there.
@@ -42,10 +48,11 @@ class RegisteredAvroDecoder:
         schema_ids: of the last column, the number of each record's schema; null where there is none.
     """
 
-    def __init__(self, reader: AvroSchema, client: RegistryClient, header: str) -> None:
+    def __init__(self, reader: AvroSchema, client: RegistryClient, header: str, *, is_strict: bool = False) -> None:
         self._decoder = AvroDecoder(reader)
         self._client = client
         self._header = header
+        self._is_strict = is_strict
         #: The first instruction of each schema's program, or why there is none.
         self._programs: dict[int, int | str] = {}
         self.type = self._decoder.type
@@ -65,7 +72,9 @@ class RegisteredAvroDecoder:
         Raises:
             RegistryUnavailableError: a schema that is not known yet cannot be asked for.
             RegistryAccessError: the registry refuses.
+            SchemaNotFoundError: it does not have a schema, where that is an error.
         """
+        texts = plain(texts)
         found = Texts.of(texts)
         nulls = texts.is_null().to_numpy(zero_copy_only=False) if texts.null_count else np.zeros(len(texts), bool)
         headers = self.headers
@@ -78,11 +87,11 @@ class RegisteredAvroDecoder:
         return array
 
     def _programs_of(self, frames: Frames, nulls: Any) -> Any:
-        programs = np.where(nulls, IS_NULL, IS_UNKNOWN).astype(np.int64)
+        programs, missed = np.where(nulls, IS_NULL, IS_UNKNOWN).astype(np.int64), list[int]()
         for number in np.unique(frames.schemas).tolist():
             if number == NO_SCHEMA:
                 continue
-            program = self._program(number)
+            program = self._program(number, missed)
             rows = np.flatnonzero(frames.schemas == number)
             if isinstance(program, int):
                 programs[rows] = program
@@ -90,15 +99,20 @@ class RegisteredAvroDecoder:
                 frames.problems.update(dict.fromkeys(rows.tolist(), program))
         return programs
 
-    def _program(self, number: int) -> int | str:
+    def _program(self, number: int, missed: list[int]) -> int | str:
         if number not in self._programs:
+            if len(missed) == _MISSED_MAX:
+                return f"schema {number} was not asked for: {_MISSED_MAX} others of this batch are unknown"
             try:
                 registered = self._client.schema(number)
-                self._programs[number] = self._decoder.programs.add(avro_of(registered))
             except SchemaNotFoundError as error:
-                # Asked for again with the next batch: another registry may bring it here.
+                if self._is_strict:
+                    raise
+                missed.append(number)
                 return str(error)
-            except ValueError as error:
+            try:
+                self._programs[number] = self._decoder.programs.add(avro_of(registered))
+            except (ValueError, RecursionError) as error:
                 self._programs[number] = f"it was written with schema {number}: {error}"
         return self._programs[number]
 

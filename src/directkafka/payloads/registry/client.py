@@ -1,8 +1,9 @@
 """The client of a schema registry: two requests of Confluent's REST API, tried again while the registry is away.
 
 Schemas never change under their ids, nor under their subjects' versions, so each is asked for once in a process. Of
-``latest`` that is not so. Nothing that the server says is shown but its own error message; no login is sent where a
-redirect leads.
+``latest`` that is not so. That the registry has no such schema is believed of the registry itself alone, by its own
+error code, and for some seconds: what a proxy answers on the way says nothing about schemas. Nothing that the server
+says is shown but its own error message; no login is sent where a redirect leads.
 """
 
 from __future__ import annotations
@@ -10,10 +11,11 @@ from __future__ import annotations
 import base64
 import json
 import ssl
+import time
 import urllib.error
 import urllib.request
 from dataclasses import dataclass
-from functools import cache
+from functools import cache, cached_property
 from http import HTTPStatus
 from http.client import HTTPException
 from typing import Any, Final
@@ -31,13 +33,18 @@ _TIMEOUT_S: Final = 5.0
 _TRYING_S: Final = 15.0
 _TRIES: Final = 4
 _ANSWER_BYTES_MAX: Final = 16 * 1024 * 1024
+_PIECE_BYTES: Final = 64 * 1024
 _CAUSE_LENGTH_MAX: Final = 300
 #: Schemas that one schema may bring with it.
 _REFERENCES_MAX: Final = 1000
 _ACCEPT: Final = "application/vnd.schemaregistry.v1+json, application/json"
-#: Of these a later try may end otherwise.
-_PASSING: Final = frozenset({HTTPStatus.REQUEST_TIMEOUT, HTTPStatus.TOO_MANY_REQUESTS})
-_REFUSED: Final = frozenset({HTTPStatus.UNAUTHORIZED, HTTPStatus.FORBIDDEN})
+#: References in one another.
+_REFERENCES_DEPTH_MAX: Final = 50
+_REFUSED: Final = frozenset({HTTPStatus.UNAUTHORIZED, HTTPStatus.FORBIDDEN, HTTPStatus.PROXY_AUTHENTICATION_REQUIRED})
+#: The registry's own codes: no such subject, version or schema.
+_NOT_FOUND: Final = frozenset({40401, 40402, 40403})
+#: How long it is believed that the registry does not have a schema, in seconds.
+_MISSED_S: Final = 5.0
 
 
 @dataclass(frozen=True, slots=True)
@@ -67,6 +74,7 @@ class RegistryClient:
     def __init__(self, registry: Registry) -> None:
         self._registry = registry
         self._by_id: dict[int, RegisteredSchema] = {}
+        self._missed: dict[int, tuple[float, SchemaNotFoundError]] = {}
 
     def schema(self, number: int) -> RegisteredSchema:
         """The schema that records name by a number.
@@ -77,7 +85,15 @@ class RegistryClient:
             RegistryAccessError: it refuses.
         """
         if number not in self._by_id:
-            self._by_id[number] = self._registered(self._get(f"/schemas/ids/{number}", f"schema {number}"), number)
+            missed_at, missed = self._missed.get(number, (0.0, None))
+            if missed is not None and time.monotonic() - missed_at < _MISSED_S:
+                raise missed
+            try:
+                answer = self._get(f"/schemas/ids/{number}", f"schema {number}")
+            except SchemaNotFoundError as error:
+                self._missed[number] = time.monotonic(), error
+                raise
+            self._by_id[number] = self._registered(answer, number)
         return self._by_id[number]
 
     def version(self, subject: str, version: str) -> RegisteredSchema:
@@ -123,7 +139,7 @@ class RegistryClient:
             key = subject, version
             if key in texts:
                 continue
-            if key in around or len(texts) == _REFERENCES_MAX:
+            if key in around or len(around) == _REFERENCES_DEPTH_MAX or len(texts) == _REFERENCES_MAX:
                 raise self._malformed(
                     f"the references of its schemas go in a circle, or are more than {_REFERENCES_MAX}"
                 )
@@ -176,8 +192,8 @@ class RegistryClient:
         told: Exception
         request = urllib.request.Request(url + path, headers=self._headers())
         try:
-            with self._opener().open(request, timeout=_TIMEOUT_S) as answer:
-                content: bytes = answer.read(_ANSWER_BYTES_MAX)
+            with self._opener.open(request, timeout=_TIMEOUT_S) as answer:
+                content = _read(answer)
         except urllib.error.HTTPError as error:
             with error:
                 told = self._refusal(error, wanted)
@@ -188,6 +204,7 @@ class RegistryClient:
         # Not behind the new error: Spark brings all that led to an error to the driver, headers included.
         raise told from None
 
+    @cached_property
     def _opener(self) -> urllib.request.OpenerDirector:
         context = make_context(
             self._registry.trust_store, self._registry.key_store, check_hostname=self._registry.check_hostname
@@ -211,14 +228,18 @@ class RegistryClient:
         return ConnectionError(str(reason))
 
     def _refusal(self, error: urllib.error.HTTPError, wanted: str) -> Exception:
-        if error.code in _PASSING or error.code >= HTTPStatus.INTERNAL_SERVER_ERROR:
-            return ConnectionError(f"HTTP {error.code}")
-        cause = f"HTTP {error.code}{_message(error)}"
+        code, said = _own_words(error)
+        cause = f"HTTP {error.code}{said}"
         if error.code in _REFUSED:
             option = self._registry.option.removesuffix("url") + BASIC.name
             remedy = f"Check {option}, or the token, and what it may read"
             return RegistryAccessError(registry=self._registry.shown, cause=cause, remedy=remedy)
-        return SchemaNotFoundError(registry=self._registry.shown, wanted=wanted, cause=cause)
+        if code in _NOT_FOUND:
+            return SchemaNotFoundError(registry=self._registry.shown, wanted=wanted, cause=cause)
+        if error.code < HTTPStatus.BAD_REQUEST:
+            return self._malformed(f"{cause}: it sends elsewhere, where the login must not go")
+        # Also what a proxy says while the registry starts behind it.
+        return ConnectionError(cause)
 
     def _malformed(self, cause: str) -> RegistryAccessError:
         remedy = f"Check that {self._registry.option} is the address of a registry's REST API"
@@ -242,13 +263,29 @@ class _NoRedirects(urllib.request.HTTPRedirectHandler):
         return None
 
 
-def _message(error: urllib.error.HTTPError) -> str:
-    """What the registry says itself, in its own JSON."""
+def _read(answer: Any) -> bytes:
+    """An answer's content, however slowly it comes, within the time of a try.
+
+    Raises:
+        ConnectionError: it is too long, or takes too long.
+    """
+    deadline, pieces, size = time.monotonic() + _TIMEOUT_S, [], 0
+    while piece := answer.read1(_PIECE_BYTES):
+        pieces.append(piece)
+        size += len(piece)
+        if size > _ANSWER_BYTES_MAX or time.monotonic() > deadline:
+            raise ConnectionError(f"its answer is not whole after {size} bytes and {_TIMEOUT_S:g} s")
+    return b"".join(pieces)
+
+
+def _own_words(error: urllib.error.HTTPError) -> tuple[object, str]:
+    """The registry's own code, and what it says, where that is its own JSON."""
     try:
-        found = json.loads(error.read(_ANSWER_BYTES_MAX))["message"]
+        found = json.loads(_read(error))
+        code, said = found["error_code"], found["message"]
     except (ValueError, TypeError, LookupError, OSError, HTTPException, RecursionError):
-        return ""
-    return f", {one_line(found)[:_CAUSE_LENGTH_MAX]}" if isinstance(found, str) else ""
+        return None, ""
+    return code, f", {one_line(said)[:_CAUSE_LENGTH_MAX]}" if isinstance(said, str) else ""
 
 
 def _text(answer: dict[str, Any]) -> str:

@@ -70,7 +70,10 @@ def test_logical_types_that_do_not_suit_are_left_out_of_account() -> None:
         (record(["int", "int"]), "the schema, at f0: a union has alternatives of different types"),
         (record(["int", ["null"]]), "a union has alternatives of different types"),
         (record([]), "a union has alternatives of different types"),
-        (record({"type": "enum", "name": "E", "symbols": ["A", "A"]}), "an enum has symbols, each once"),
+        (
+            record({"type": "enum", "name": "E", "symbols": ["A", "A"]}),
+            "an enum has symbols of letters, digits and underscores, each once",
+        ),
         (
             record({"type": "enum", "name": "E", "symbols": ["A"], "default": "B"}),
             'the default "B" is none of the symbols',

@@ -7,6 +7,7 @@ import json
 import random
 import struct
 import uuid
+from decimal import Decimal
 from typing import Any
 
 import pyarrow as pa
@@ -144,7 +145,7 @@ def test_lists_that_claim_more_elements_than_there_are_bytes_cost_nothing(skippe
     reader = {**writer, "fields": writer["fields"][1:]} if skipped else writer
     found = decoder(reader, writer)
     found.decode(
-        column([encode_long(1 << 40) + b"\0\0", encode_long(65_536) + b"\0\4", encode_long(-(1 << 63)) + b"\0\0"])
+        column([encode_long(1 << 40) + b"\0\0", encode_long(1_000) + b"\0\4", encode_long(-(1 << 63)) + b"\0\0"])
     )
     assert sorted(found.problems) == [0, 2]
     assert "more elements than the record has bytes" in found.problems[0]
@@ -243,6 +244,70 @@ def test_a_field_that_the_writer_does_not_have_needs_a_default() -> None:
     found = decoder(record("int", "int"), record("int"))
     found.decode(column([b"\2"]))
     assert found.problems == {0: "f1: the writer has no such field, and the reader no default for it"}
+
+
+def test_of_a_reader_s_union_the_type_of_the_same_full_name_is_taken() -> None:
+    one, two = ({"type": "enum", "name": f"{space}.K", "symbols": ["X", "Y"]} for space in ("a", "b"))
+    found = decoder(record([one, two]))
+    rows = found.decode(column([b"\0\0", b"\2\2"])).to_pylist()
+    assert rows == [{"f0": {"member0": "X", "member1": None}}, {"f0": {"member0": None, "member1": "Y"}}]
+
+
+def test_a_field_of_the_reader_s_name_takes_precedence_of_an_alias() -> None:
+    writer = {"type": "record", "name": "R", "fields": [{"name": name, "type": "int"} for name in ("old", "new")]}
+    reader = {"type": "record", "name": "R", "fields": [{"name": "new", "type": "int", "aliases": ["old"]}]}
+    assert decoder(reader, writer).decode(column([b"\2\4"])).to_pylist() == [{"new": 2}]
+
+
+def test_types_resolve_by_what_is_below_their_logical_types() -> None:
+    decimal = {"type": "bytes", "logicalType": "decimal", "precision": 4, "scale": 1}
+    assert decoder(record(decimal), record("bytes")).decode(column([b"\2\x0f"])).to_pylist() == [{"f0": Decimal("1.5")}]
+    assert decoder(record("bytes"), record(decimal)).decode(column([b"\2\x0f"])).to_pylist() == [{"f0": b"\x0f"}]
+    millis = {"type": "long", "logicalType": "timestamp-millis"}
+    (row,) = decoder(record(millis), record("int")).decode(column([encode_long(1_500)])).to_pylist()
+    assert row["f0"].isoformat() == "1970-01-01T00:00:01.500000+00:00"
+    times = ({"type": kind, "logicalType": f"time-{unit}"} for kind, unit in (("long", "micros"), ("int", "millis")))
+    assert decoder(*map(record, times)).decode(column([encode_long(7)])).to_pylist() == [{"f0": 7_000}]
+
+
+def test_hostile_schemas_of_writers_are_refused_in_time() -> None:
+    levels: Any = {"type": "record", "name": "A0", "fields": [{"name": "a", "type": "null"}]}
+    for level in range(1, 40):
+        again = levels["name"]
+        levels = {
+            "type": "record",
+            "name": f"A{level}",
+            "fields": [{"name": "a", "type": levels}, {"name": "b", "type": again}],
+        }
+    writer = {"type": "record", "name": "R", "fields": [{"name": "f0", "type": "int"}, {"name": "s", "type": levels}]}
+    with pytest.raises(ValueError, match="types that are skipped, counted in all levels"):
+        decoder(record("int"), writer)
+    chain: list[Any] = [{"type": "record", "name": "Z0", "fields": [{"name": "z", "type": "int"}]}]
+    for number in range(1, 2_000):
+        chain.append({"type": "record", "name": f"Z{number}", "fields": [{"name": "z", "type": f"Z{number - 1}"}]})
+    fields = [{"name": "f0", "type": "int"}, {"name": "s", "type": chain[::-1]}]
+    writer = {
+        "type": "record",
+        "name": "R",
+        "fields": [fields[0], *({"name": f"c{n}", "type": one} for n, one in enumerate(chain))],
+    }
+    with pytest.raises(ValueError, match="too many types in one another"):
+        decoder(record("int"), writer)
+
+
+def test_a_default_that_no_number_holds_is_told() -> None:
+    reader = {"type": "record", "name": "R", "fields": [{"name": "f", "type": "float", "default": 1e300}]}
+    found = decoder(reader, {"type": "record", "name": "R", "fields": []})
+    found.decode(column([b""]))
+    assert "its default is too large for a number: 1e+300" in found.problems[0]
+
+
+@pytest.mark.parametrize(
+    "layout", [pa.binary_view(), pa.large_binary(), pa.string(), pa.large_string(), pa.string_view()]
+)
+def test_records_may_come_in_any_layout(layout: pa.DataType) -> None:
+    texts = pa.array([b"\2", None, b"\4"], pa.binary()).cast(layout)
+    assert decoder(record("int")).decode(texts).to_pylist() == [{"f0": 1}, None, {"f0": 2}]
 
 
 def test_schemas_of_other_kinds_are_refused_at_once() -> None:

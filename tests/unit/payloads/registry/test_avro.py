@@ -11,7 +11,7 @@ import pytest
 from tests.avro_records import written
 from tests.registry_server import RegistryServer, running
 
-from directkafka.errors.registry import RegistryUnavailableError
+from directkafka.errors.registry import RegistryUnavailableError, SchemaNotFoundError
 from directkafka.options.registry import Registry
 from directkafka.options.schemas.avro import parse_schema
 from directkafka.payloads.registry import client as client_module
@@ -31,8 +31,7 @@ NEW = record(ID, {"name": "page", "type": ["null", "string"], "default": None})
 
 
 @pytest.fixture
-def server(monkeypatch: pytest.MonkeyPatch) -> Iterator[RegistryServer]:
-    monkeypatch.setattr(client_module, "_TRYING_S", 0.3)
+def server() -> Iterator[RegistryServer]:
     with running() as found:
         found.add(1, OLD)
         found.add(2, NEW)
@@ -84,11 +83,32 @@ def test_what_cannot_be_read_is_told_with_its_reason(decoder: RegisteredAvroDeco
     assert decoder.schema_ids.to_pylist() == [2, None, 3, 4, 5, 6, 9, 2]
 
 
-def test_a_schema_that_comes_later_is_asked_for_again(decoder: RegisteredAvroDecoder, server: RegistryServer) -> None:
+def test_a_schema_that_comes_later_is_asked_for_again(
+    decoder: RegisteredAvroDecoder, server: RegistryServer, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(client_module, "_MISSED_S", 0.0)
     text = pa.array([framed(9, OLD, {"id": 1})], pa.binary())
     assert decoder.decode(text).to_pylist() == [{"id": None, "page": None}]
     server.add(9, OLD)
     assert decoder.decode(text).to_pylist() == [{"id": 1, "page": None}]
+
+
+def test_what_looks_like_many_numbers_is_not_asked_for_one_by_one(
+    decoder: RegisteredAvroDecoder, server: RegistryServer
+) -> None:
+    texts = [b"\0" + number.to_bytes(4, "big") for number in range(1000, 2000)]
+    decoder.decode(pa.array([*texts, framed(2, NEW, {"id": 1, "page": None})], pa.binary()))
+    assert len(decoder.problems) == 1000
+    assert "was not asked for: 20 others of this batch are unknown" in decoder.problems[999]
+    assert len(server.asked) == 21
+
+
+def test_where_records_are_set_apart_a_schema_must_be_there(server: RegistryServer) -> None:
+    """A record that is set apart today and read tomorrow would be in both places, or in none."""
+    client = RegistryClient(Registry(urls=(server.url,), option="value.registry.url"))
+    strict = RegisteredAvroDecoder(parse_schema(json.dumps(NEW)), client, HEADER, is_strict=True)
+    with pytest.raises(SchemaNotFoundError, match=r"does not have schema 9: .* set on\.error = null"):
+        strict.decode(pa.array([framed(9, OLD, {"id": 1})], pa.binary()))
 
 
 def test_known_schemas_need_no_registry(decoder: RegisteredAvroDecoder, server: RegistryServer) -> None:

@@ -20,8 +20,7 @@ AIRPORT = {"type": "enum", "name": "Airport", "symbols": ["IAH"]}
 
 
 @pytest.fixture
-def server(monkeypatch: pytest.MonkeyPatch) -> Iterator[RegistryServer]:
-    monkeypatch.setattr(module, "_TRYING_S", 1.0)
+def server() -> Iterator[RegistryServer]:
     with running() as found:
         yield found
 
@@ -137,9 +136,37 @@ def test_a_login_that_is_refused_is_told_without_it(server: RegistryServer, stat
     assert "\x1b" not in said
 
 
+@pytest.mark.parametrize("status", [400, 404, 405, 500, 503])
+def test_only_the_registry_itself_says_that_it_has_no_such_schema(server: RegistryServer, status: int) -> None:
+    """What a proxy answers, while the registry starts behind it, would set good records apart."""
+    server.answers["/schemas/ids/7"] = status, {"message": "default backend"}
+    with pytest.raises(RegistryUnavailableError, match=f"does not answer for schema 7: HTTP {status}"):
+        client_of(server.url).schema(7)
+
+
+def test_a_schema_that_is_not_there_is_not_asked_for_again_at_once(
+    server: RegistryServer, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    client = client_of(server.url)
+    for _ in range(3):
+        with pytest.raises(SchemaNotFoundError):
+            client.schema(9)
+    assert server.asked == ["/schemas/ids/9"]
+    monkeypatch.setattr(module, "_MISSED_S", 0.0)
+    server.add(9, "string")
+    assert client.schema(9).id == 9
+
+
+def test_an_answer_that_does_not_end_is_given_up(server: RegistryServer, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(module, "_ANSWER_BYTES_MAX", 100_000)
+    server.answers["/schemas/ids/7"] = 200, b" " * 1_000_000
+    with pytest.raises(RegistryUnavailableError, match="its answer is not whole after"):
+        client_of(server.url).schema(7)
+
+
 def test_a_redirect_is_not_followed(server: RegistryServer) -> None:
     server.answers["/schemas/ids/7"] = 302, {}
-    with pytest.raises(SchemaNotFoundError, match="HTTP 302"):
+    with pytest.raises(RegistryAccessError, match="HTTP 302: it sends elsewhere, where the login must not go"):
         client_of(server.url, user="ann:secret-word").schema(7)
     assert server.asked == ["/schemas/ids/7"]
 

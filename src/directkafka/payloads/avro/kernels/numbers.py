@@ -21,6 +21,10 @@ TOO_DEEP: Final = -9
 REFUSED: Final = -10
 NO_BOOLEAN: Final = -11
 TOO_MANY_DIGITS: Final = -12
+FULL: Final = -13
+
+#: What the ends of texts and lists may be at most.
+END_MAX: Final = (1 << 31) - 1
 
 _HIGH_BITS: Final = -0x7F7F7F7F7F7F7F80
 _LAST_SHIFT: Final = 63

@@ -13,6 +13,8 @@ from directkafka.kafka.kernels.addresses import load32, store32
 from directkafka.kafka.kernels.compile import INT64, INT64S, helper, kernel, unwrapped
 from directkafka.payloads.avro.kernels.numbers import (
     CUT_OFF,
+    END_MAX,
+    FULL,
     NEGATIVE,
     NO_ALTERNATIVE,
     NO_ROOM,
@@ -87,7 +89,7 @@ from directkafka.payloads.kernels.nodes import (
 DEPTH_MAX: Final = 1000
 FRAME_FIELDS: Final = 4
 #: Elements of no bytes that a record may have; of others it cannot have more than bytes.
-EMPTY_ELEMENTS_MAX: Final = 65_536
+EMPTY_ELEMENTS_MAX: Final = 1_000
 #: Numbers that are told of a record that cannot be read: its number, what is wrong, the instruction, the place in it.
 PROBLEM_FIELDS: Final = 4
 BEHIND_THE_END: Final = -20
@@ -251,7 +253,7 @@ def _element(nodes: Any, lines: Any, frames: Any, state: State, begin: int, body
     if node < 0:
         return State(body, state.row, at, state.end, state.depth, empty)
     if item >= of_node(nodes, node + 1, ROWS_MAX):
-        at = NO_ROOM
+        at = NO_ROOM if item < END_MAX else FULL
     return State(body if at >= 0 else state.pc, item, at, state.end, state.depth, empty)
 
 

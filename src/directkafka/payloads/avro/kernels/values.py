@@ -24,6 +24,8 @@ from directkafka.kafka.kernels.addresses import (
 from directkafka.kafka.kernels.compile import helper
 from directkafka.payloads.avro.kernels.numbers import (
     CUT_OFF,
+    END_MAX,
+    FULL,
     NO_BOOLEAN,
     NO_ROOM,
     NO_UTF8,
@@ -129,7 +131,7 @@ def put_bytes(nodes: Any, node: int, row: int, at: int, length: int) -> int:
     ends = of_node(nodes, node, ENDS) + 4 * row
     start = load32(ends)
     if start + length > of_node(nodes, node, BYTES_MAX):
-        return NO_ROOM
+        return NO_ROOM if start + length <= END_MAX else FULL
     copy(of_node(nodes, node, VALUES) + start, at, length)
     store32(ends + 4, start + length)
     return 0
@@ -211,7 +213,7 @@ def read_uuid(nodes: Any, node: int, row: int, at: int, end: int) -> int:
     ends = of_node(nodes, node, ENDS) + 4 * row
     start = load32(ends)
     if start + 36 > of_node(nodes, node, BYTES_MAX):
-        return NO_ROOM
+        return NO_ROOM if start + 36 <= END_MAX else FULL
     to = of_node(nodes, node, VALUES) + start
     for place in range(16):
         if place in (4, 6, 8, 10):
