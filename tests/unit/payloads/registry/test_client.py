@@ -136,7 +136,7 @@ def test_a_login_that_is_refused_is_told_without_it(server: RegistryServer, stat
     assert "\x1b" not in said
 
 
-@pytest.mark.parametrize("status", [400, 404, 405, 500, 503])
+@pytest.mark.parametrize("status", [404, 500])
 def test_only_the_registry_itself_says_that_it_has_no_such_schema(server: RegistryServer, status: int) -> None:
     """What a proxy answers, while the registry starts behind it, would set good records apart."""
     server.answers["/schemas/ids/7"] = status, {"message": "default backend"}
