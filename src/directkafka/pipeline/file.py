@@ -16,6 +16,7 @@ from typing import Annotated, Any, Final, Literal
 from pydantic import BaseModel, ConfigDict, Field, PrivateAttr, StringConstraints, ValidationError, model_validator
 
 from directkafka.errors import OptionError
+from directkafka.options.payloads import PAYLOAD_COLUMNS
 from directkafka.options.source import SourceOptions
 from directkafka.options.spec import Mistakes, shown
 from directkafka.pipeline.toml_file import OUTPUT, TYPE, TomlFile, option_errors, read_file, sink_errors, substituted
@@ -279,6 +280,7 @@ def load(path: str | Path, environment: Mapping[str, str] | None = None) -> Pipe
     secrets: list[str] = []
     mistakes = Mistakes(secrets)
     resolved = substituted(file, os.environ if environment is None else environment, mistakes, secrets)
+    resolved = _with_payload_options(resolved, file, mistakes)
     try:
         spec = PipelineSpec.model_validate(resolved)
     except ValidationError as error:
@@ -296,6 +298,27 @@ def load(path: str | Path, environment: Mapping[str, str] | None = None) -> Pipe
         _look_at_source(resolved.get("source"), mistakes, where=file.where("source"))
         raise mistakes.together()
     return spec
+
+
+def _with_payload_options(content: dict[str, Any], file: TomlFile, mistakes: Mistakes) -> dict[str, Any]:
+    """The content with ``[source.value]`` and ``[source.key]`` as the options that they are: ``value.format``, ..."""
+    source = content.get("source")
+    if not isinstance(source, dict):
+        return content
+    options = {name: value for name, value in source.items() if name not in PAYLOAD_COLUMNS}
+    for column in PAYLOAD_COLUMNS:
+        tables: list[tuple[tuple[str, ...], Any]] = [((column,), source[column])] if column in source else []
+        while tables:
+            place, value = tables.pop()
+            name = ".".join(place)
+            if isinstance(value, dict):
+                tables += [((*place, inner), below) for inner, below in value.items()]
+            elif name in options:
+                where = file.where("source", *place)
+                mistakes.add(OptionError(option=f"source.{name}", where=where, reason="is given twice"))
+            else:
+                options[name] = value
+    return {**content, "source": options}
 
 
 def _sink_sections(content: Mapping[str, Any]) -> Iterator[tuple[tuple[str, ...], Mapping[str, Any]]]:

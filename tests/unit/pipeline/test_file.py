@@ -65,6 +65,42 @@ def test_a_file_gives_its_values_with_the_environments(tmp_path: Path) -> None:
     assert (spec.pipeline.engine, spec.pipeline.checkpoint, spec.pipeline.output_mode) == ("direct", None, "append")
 
 
+def test_sections_of_values_and_keys_are_the_source_s_options(tmp_path: Path) -> None:
+    path = tmp_path / "flights.toml"
+    sections = """
+[source.value]
+format = "avro"
+schema = '"long"'
+on.error = "null"
+registry.url = "https://registry:8081"
+[source.value.registry.bearer.auth]
+token = "${PASSWORD}"
+[source.key]
+"format" = "string"
+
+[transform]"""
+    path.write_text(GOOD.replace("\n[transform]", sections, 1))
+    spec = load(path, ENVIRONMENT)
+    assert {name: text for name, text in spec.source_options().items() if name.startswith(("value.", "key."))} == {
+        "value.format": "avro",
+        "value.schema": '"long"',
+        "value.on.error": "null",
+        "value.registry.url": "https://registry:8081",
+        "value.registry.bearer.auth.token": "hunter2",
+        "key.format": "string",
+    }
+    assert len(spec.source_parsed().payloads) == 2
+
+
+def test_what_such_a_section_says_wrongly_is_told(tmp_path: Path) -> None:
+    twice = 'failOnDataLoss = false\n"value.format" = "json"\nvalue.format = "avro"'
+    said = str(mistake(tmp_path, "failOnDataLoss = false", twice))
+    assert f"option 'source.value.format' in {tmp_path / 'flights.toml'}, line 10: is given twice" in said
+    said = str(mistake(tmp_path, "failOnDataLoss = false", "value.format = [5]"))
+    assert "option 'source.value.format'" in said
+    assert "found an array" in said
+
+
 def test_a_file_names_the_structured_engine_s_checkpoint_and_output_mode(tmp_path: Path) -> None:
     path = tmp_path / "flights.toml"
     engine = 'engine = "structured"\ncheckpoint = "/data/flights"\noutput_mode = "update"\n'
