@@ -4,8 +4,9 @@ from __future__ import annotations
 
 import json
 import threading
+import time
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass, field
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from typing import Any
@@ -23,6 +24,7 @@ class RegistryServer:
         failures: how many requests are answered with 503 first.
         asked: the paths, in order.
         logins: the header of each request.
+        pause_s: behind each byte of an answer, in seconds.
     """
 
     answers: dict[str, tuple[int, Any]] = field(default_factory=dict)
@@ -30,6 +32,7 @@ class RegistryServer:
     asked: list[str] = field(default_factory=list)
     logins: list[str | None] = field(default_factory=list)
     url: str = ""
+    pause_s: float = 0.0
 
     def add(self, number: int, schema: Any, **more: Any) -> None:
         self.answers[f"/schemas/ids/{number}"] = 200, {"schema": json.dumps(schema)} | more
@@ -58,7 +61,10 @@ def running() -> Iterator[RegistryServer]:
                 self.send_header("Location", "/elsewhere")
             self.send_header("Content-Length", str(len(content)))
             self.end_headers()
-            self.wfile.write(content)
+            with suppress(ConnectionError):
+                for piece in (content[at : at + 1] for at in range(len(content))) if registry.pause_s else (content,):
+                    self.wfile.write(piece)
+                    time.sleep(registry.pause_s)
 
         def log_message(self, *_: Any) -> None:
             pass

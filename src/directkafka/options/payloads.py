@@ -62,7 +62,7 @@ def _specs(column: str) -> dict[str, OptionSpec]:
         "registry.version": OptionSpec(
             name=f"{column}.registry.version", kind="text", default=LATEST, doc=docs["registry.version"]
         ),
-        **{f"registry.{one.name}": replace(one, name=f"{column}.registry.{one.name}") for one in REGISTRY_SPECS},
+        **{f"registry.{spec.name}": replace(spec, name=f"{column}.registry.{spec.name}") for spec in REGISTRY_SPECS},
     }
 
 

@@ -5,11 +5,10 @@ from __future__ import annotations
 import logging
 from dataclasses import dataclass, field, replace
 from typing import Final
-from urllib.parse import urlsplit
 
 from directkafka.options.security.tls import ENDPOINT_IDENTIFICATION, TLS_SPECS, KeyStore, TrustStore, read_tls
 from directkafka.options.spec import OptionSpec, RawOptions, Secret
-from directkafka.options.texts import fault_of_host
+from directkafka.options.texts import http_address, is_near
 from directkafka.told_once import warn_once
 
 logger = logging.getLogger("directkafka.options")
@@ -98,23 +97,12 @@ def read_registry(given: RawOptions, prefix: str) -> Registry | None:
 
 def _url(given: RawOptions, url: str) -> str:
     # Not shown: it may hold a password.
-    try:
-        parts = urlsplit(url)
-        is_address = parts.scheme in ("http", "https") and parts.hostname is not None and parts.port != 0
-    except ValueError:
-        is_address = False
-    if (
-        not is_address
-        or not url.isascii()
-        or not url.isprintable()
-        or " " in url
-        or fault_of_host(parts.hostname or "")
-    ):
+    parts = http_address(url)
+    if parts is None:
         raise given.error(URL.name, "expected an address such as https://registry:8081")
     if parts.username is not None or parts.query or parts.fragment:
         reason = f"has a name, a password, a query or a fragment in it; a login stands in {given.prefix}{BASIC.name}"
         raise given.error(URL.name, reason)
-    is_near = parts.hostname in ("localhost", "127.0.0.1", "::1")
-    if parts.scheme == "http" and not is_near and (given.text(BASIC) or given.text(BEARER)):
+    if parts.scheme == "http" and not is_near(parts) and (given.text(BASIC) or given.text(BEARER)):
         warn_once(logger, "%s%s is not https: whoever listens on the way learns the login", given.prefix, URL.name)
     return url.rstrip("/")

@@ -14,6 +14,7 @@ from collections.abc import Iterable
 from importlib.util import find_spec
 from pathlib import Path
 from typing import Final, TypeVar
+from urllib.parse import SplitResult, urlsplit
 
 from directkafka.errors import OptionError
 
@@ -76,6 +77,26 @@ def fault_of_host(name: str) -> str:
     except UnicodeError:
         return "has a host whose name no name server takes"
     return ""
+
+
+def http_address(url: str) -> SplitResult | None:
+    """The parts of an address of a web server; None where it is none, or has what no address has.
+
+    Args:
+        url: as the user gives it; it may hold a password, and so no message shows it.
+    """
+    try:
+        parts = urlsplit(url)
+        is_address = parts.scheme in ("http", "https") and parts.hostname is not None and parts.port != 0
+    except ValueError:
+        return None
+    is_plain = url.isascii() and url.isprintable() and " " not in url
+    return parts if is_address and is_plain and not fault_of_host(parts.hostname or "") else None
+
+
+def is_near(address: SplitResult) -> bool:
+    """Whether an address is of this machine, so that nobody listens on the way."""
+    return address.hostname in ("localhost", "127.0.0.1", "::1")
 
 
 def fault_of_path(path: Path) -> str:

@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field
 from functools import partial
-from typing import Final, Protocol, TypeVar, runtime_checkable
+from typing import Final, Protocol, TypeVar, cast
 
 import numpy as np
 import pyarrow as pa
@@ -49,8 +49,7 @@ class Decoder(Protocol):
         """A row for each text; null for a null."""
 
 
-@runtime_checkable
-class RegisteredDecoder(Protocol):
+class RegisteredDecoder(Decoder, Protocol):
     """Decodes columns of a format whose records name their schemas.
 
     Attributes:
@@ -142,11 +141,12 @@ class BatchDecoder:
         unread: dict[int, list[str]] = {}
         for payload, decoder in self._decoders:
             columns[AS_IT_CAME[payload.column]] = columns[payload.column]
-            if isinstance(decoder, RegisteredDecoder):
-                decoder.headers = columns.get("headers")
+            if payload.schema_id_column is not None:
+                registered = cast(RegisteredDecoder, decoder)
+                registered.headers = columns.get("headers")
             columns[payload.column] = decoder.decode(columns[payload.column])
-            if isinstance(decoder, RegisteredDecoder):
-                columns[f"{payload.column}_schema_id"] = decoder.schema_ids
+            if payload.schema_id_column is not None:
+                columns[payload.schema_id_column] = registered.schema_ids
             if decoder.problems and payload.on_error == "fail":
                 raise _error(payload, place, decoder.problems)
             if payload.error_column is not None:

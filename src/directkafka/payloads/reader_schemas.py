@@ -39,7 +39,7 @@ def topics_of(strategy: Strategy) -> Iterable[str]:
     """
     if isinstance(strategy, TopicNames):
         return strategy.topics
-    return (one.topic for one in strategy.partitions) if isinstance(strategy, AssignedPartitions) else ()
+    return (partition.topic for partition in strategy.partitions) if isinstance(strategy, AssignedPartitions) else ()
 
 
 def _looked_up(payload: Payload, topics: set[str]) -> Payload:

@@ -35,6 +35,16 @@ def test_no_group_is_told_unless_it_is_asked_for(tmp_path: Path) -> None:
     assert "committogroup" not in {name.lower() for name in source.given}
 
 
+def test_dead_letters_keep_the_header_that_names_a_record_s_schema_for_their_replay(tmp_path: Path) -> None:
+    sink, letters = SQLiteSink(tmp_path / "a.db", "a"), SQLiteSink(tmp_path / "a.db", "rejected")
+    avro = {"value.format": "avro", "value.schema": '"long"', "value.on.error": "dead-letter"}
+    registry = {"value.registry.url": "https://registry:8081"}
+    for options, kept in ((avro, False), (avro | registry, True)):
+        source = PipelineSource.of(SOURCE | options, route_outputs(sink, letters))
+        assert ("headers" in source.options.columns) is kept
+        assert ("headers" in source.given["columns"]) is kept
+
+
 @pytest.mark.parametrize(
     ("group", "sinks", "options", "message"),
     [

@@ -170,14 +170,16 @@ class _Parser:
         if name in PRIMITIVES:
             return AvroType(name)
         full = name if "." in name or not namespace else f"{namespace}.{name}"
-        for one in (full, name):
-            if one in self.names or one in self._open:
-                return AvroType(REFERENCE, name=one)
+        for candidate in (full, name):
+            if candidate in self.names or candidate in self._open:
+                return AvroType(REFERENCE, name=candidate)
         raise _wrong(path, f"there is no type {_shown(name)}")
 
     def _union(self, found: list[Any], namespace: str, path: tuple[str, ...]) -> AvroType:
-        inner = tuple(self.type(one, namespace, (*path, str(number))) for number, one in enumerate(found))
-        names = [one.name or one.kind for one in inner]
+        inner = tuple(
+            self.type(alternative, namespace, (*path, str(number))) for number, alternative in enumerate(found)
+        )
+        names = [alternative.name or alternative.kind for alternative in inner]
         if not inner or "union" in names or len(set(names)) < len(names):
             raise _wrong(path, f"a union has alternatives of different types, and no unions: found {', '.join(names)}")
         return AvroType("union", inner=inner)
@@ -187,7 +189,8 @@ class _Parser:
         if name in self._open or name in self.names:
             raise _wrong(path, f"the type {name} is defined twice")
         aliases = tuple(
-            one if "." in one or not namespace else f"{namespace}.{one}" for one in _texts(found, "aliases", path)
+            alias if "." in alias or not namespace else f"{namespace}.{alias}"
+            for alias in _texts(found, "aliases", path)
         )
         self._open.add(name)
         match kind:
@@ -210,8 +213,8 @@ class _Parser:
         listed = _of(found, "fields", path)
         if not isinstance(listed, list):
             raise _wrong(path, f"expected a list of fields, found {_shown(listed)}")
-        fields = [self._field(one, namespace, path) for one in listed]
-        names = [one.name for one in fields]
+        fields = [self._field(field, namespace, path) for field in listed]
+        names = [field.name for field in fields]
         if len(set(names)) < len(names):
             twice = next(name for name in names if names.count(name) > 1)
             raise _wrong(path, f"two fields have the name {twice}")
@@ -266,7 +269,7 @@ def _symbols(found: dict[str, Any], path: tuple[str, ...]) -> tuple[str, ...]:
 
 def _texts(found: dict[str, Any], name: str, path: tuple[str, ...]) -> tuple[str, ...]:
     texts = found.get(name) or ()
-    if not isinstance(texts, list | tuple) or not all(isinstance(one, str) for one in texts):
+    if not isinstance(texts, list | tuple) or not all(isinstance(text, str) for text in texts):
         raise _wrong(path, f"expected a list of names as {name}, found {_shown(texts)}")
     return tuple(texts)
 

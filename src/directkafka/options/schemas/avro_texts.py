@@ -21,14 +21,14 @@ def _type(schema: AvroSchema, found: AvroType, defined: set[str]) -> Any:
     if found.kind == REFERENCE:
         return found.name if found.name in defined else _type(schema, schema.names[found.name], defined)
     if found.kind == "union":
-        return [_type(schema, one, defined) for one in found.inner]
+        return [_type(schema, alternative, defined) for alternative in found.inner]
     text: dict[str, Any] = {"type": found.kind}
     if found.name:
         defined.add(found.name)
         text |= {"name": found.name, "namespace": found.name.rpartition(".")[0], "aliases": found.aliases}
     match found.kind:
         case "record":
-            text["fields"] = [_field(schema, one, defined) for one in found.fields]
+            text["fields"] = [_field(schema, field, defined) for field in found.fields]
         case "enum":
             text |= {"symbols": found.symbols} | ({} if found.default is None else {"default": found.default})
         case "fixed":

@@ -41,13 +41,15 @@ _WIDENED: Final = {frozenset({"int", "long"}): "bigint", frozenset({"float", "do
 
 def alternatives_of(schema: AvroSchema, union: AvroType) -> list[AvroType]:
     """The alternatives of a union that are not null."""
-    return [one for one in map(schema.definition, union.inner) if one.kind != "null"]
+    return [alternative for alternative in map(schema.definition, union.inner) if alternative.kind != "null"]
 
 
 def widened(alternatives: list[AvroType]) -> str | None:
     """The Spark type of alternatives that one column holds: ``int`` and ``long``, ``float`` and ``double``."""
     return (
-        None if any(one.logical for one in alternatives) else _WIDENED.get(frozenset(one.kind for one in alternatives))
+        None
+        if any(alternative.logical for alternative in alternatives)
+        else _WIDENED.get(frozenset(alternative.kind for alternative in alternatives))
     )
 
 
@@ -93,7 +95,9 @@ class _Types:
                 raise _wrong(path, f"{found} has no field, and a struct has one at least")
             return FieldType(
                 "struct",
-                tuple(SchemaField(one.name, self.of(one.type, (*path, one.name), around)) for one in found.fields),
+                tuple(
+                    SchemaField(field.name, self.of(field.type, (*path, field.name), around)) for field in found.fields
+                ),
             )
         if found.kind == "array":
             return FieldType("array", (SchemaField("element", self.of(found.inner[0], (*path, "items"), around)),))
@@ -111,8 +115,8 @@ class _Types:
         if name := widened(alternatives):
             return FieldType(name)
         members = [
-            SchemaField(f"member{number}", self.of(one, (*path, f"member{number}"), around))
-            for number, one in enumerate(alternatives)
+            SchemaField(f"member{number}", self.of(alternative, (*path, f"member{number}"), around))
+            for number, alternative in enumerate(alternatives)
         ]
         if not members:
             raise _wrong(path, "is always null, which no column is for")

@@ -10,7 +10,7 @@ from typing import Any, Final
 from urllib.parse import urlsplit
 
 from directkafka.options.spec import OptionSpec, RawOptions, Secret, shown, warn_unused
-from directkafka.options.texts import fault_of_host
+from directkafka.options.texts import http_address, is_near
 from directkafka.told_once import warn_once
 
 logger = logging.getLogger("directkafka.options")
@@ -185,23 +185,13 @@ def _read_endpoint(given: RawOptions, login: Mapping[str, str], jaas: OptionSpec
 def _read_url(given: RawOptions) -> str:
     # Not shown: it may hold a password, or a key of an API.
     url = given.text(TOKEN_ENDPOINT)
-    try:
-        parts = urlsplit(url)
-        is_address = parts.scheme in ("http", "https") and parts.hostname is not None and parts.port != 0
-    except ValueError:
-        is_address = False
-    if (
-        not is_address
-        or not url.isascii()
-        or not url.isprintable()
-        or " " in url
-        or fault_of_host(parts.hostname or "")
-    ):
+    parts = http_address(url)
+    if parts is None:
         raise given.error(TOKEN_ENDPOINT.name, "expected an address such as https://host/token")
     if parts.username is not None or parts.fragment:
         reason = f"has a name, a password or a fragment in it; give {CLIENT_ID.name} and {CLIENT_SECRET.name}"
         raise given.error(TOKEN_ENDPOINT.name, reason)
-    if parts.scheme == "http" and parts.hostname not in ("localhost", "127.0.0.1", "::1"):
+    if parts.scheme == "http" and not is_near(parts):
         warn_once(logger, "%s is not https: whoever listens on the way learns the client's secret", TOKEN_ENDPOINT.name)
     return url
 

@@ -176,7 +176,7 @@ def read_tls(given: RawOptions, prefix: str = "kafka.") -> dict[str, Any]:
         OptionError: a store is given in two ways or in part only, or PEM text is given and the type is not PEM.
     """
     stores = _read_trust_store(given), _read_key_store(given)
-    trusted, own = (None if one is None else replace(one, prefix=prefix) for one in stores)
+    trusted, own = (None if store is None else replace(store, prefix=prefix) for store in stores)
     return {
         "ssl_trust_store": trusted,
         "ssl_key_store": own,

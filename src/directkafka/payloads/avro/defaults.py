@@ -44,15 +44,15 @@ def _encode(schema: AvroSchema, found: AvroType, value: Any) -> bytes:
         case "union":
             return _union(schema, found, value)
         case "record" if isinstance(value, dict):
-            return b"".join(_field(schema, one, value) for one in found.fields)
+            return b"".join(_field(schema, field, value) for field in found.fields)
         case "array" if isinstance(value, list):
             return (
                 _block(len(value))
-                + b"".join(_encode(schema, found.inner[0], one) for one in value)
+                + b"".join(_encode(schema, found.inner[0], item) for item in value)
                 + b"\0" * bool(value)
             )
         case "map" if isinstance(value, dict):
-            entries = (_text(key) + _encode(schema, found.inner[0], one) for key, one in value.items())
+            entries = (_text(key) + _encode(schema, found.inner[0], item) for key, item in value.items())
             return _block(len(value)) + b"".join(entries) + b"\0" * bool(value)
         case "enum" if value in found.symbols:
             return encode_long(found.symbols.index(value))
@@ -60,9 +60,9 @@ def _encode(schema: AvroSchema, found: AvroType, value: Any) -> bytes:
 
 
 def _union(schema: AvroSchema, union: AvroType, value: Any) -> bytes:
-    for number, one in enumerate(union.inner):
+    for number, alternative in enumerate(union.inner):
         try:
-            return encode_long(number) + _encode(schema, one, value)
+            return encode_long(number) + _encode(schema, alternative, value)
         except (ValueError, OverflowError):
             continue
     raise _no_value(union, value)

@@ -77,8 +77,8 @@ class _Resolution:
         program.add(op.END)
         while waiting := [name for name in self._calls if name not in self._skipped]:
             self._skipped[waiting[0]] = len(program)
-            for one in self._writer.names[waiting[0]].fields:
-                self._skip(one.type, (waiting[0],), waiting[0])
+            for field in self._writer.names[waiting[0]].fields:
+                self._skip(field.type, (waiting[0],), waiting[0])
             program.add(op.RETURN)
         for name, calls in self._calls.items():
             for number in calls:
@@ -107,22 +107,24 @@ class _Resolution:
             self._scalar(found, wanted, node, path)
 
     def _alternatives(self, source: AvroSchema, union: AvroType, wanted: AvroType, node: int, path: str) -> None:
-        self._branch(union, node, path, lambda one: self._value(source, one, wanted, node, path))
+        self._branch(union, node, path, lambda alternative: self._value(source, alternative, wanted, node, path))
 
     def _branch(self, union: AvroType, node: int, path: str, add: Callable[[AvroType], None]) -> None:
         """What is done with each alternative of a union."""
         self._add(op.BRANCH, node, len(union.inner), path=path)
         jumps = [self._program.add(op.JUMP) for _ in union.inner]
         ends = []
-        for jump, one in zip(jumps, union.inner, strict=True):
+        for jump, alternative in zip(jumps, union.inner, strict=True):
             self._program.go_on(jump)
-            add(one)
+            add(alternative)
             ends.append(self._program.add(op.JUMP))
         for end in ends:
             self._program.go_on(end)
 
     def _into_union(self, source: AvroSchema, found: AvroType, wanted: AvroType, node: int, path: str) -> None:
-        if found.kind == "null" and any(one.kind == "null" for one in map(self._reader.definition, wanted.inner)):
+        if found.kind == "null" and any(
+            alternative.kind == "null" for alternative in map(self._reader.definition, wanted.inner)
+        ):
             self._add(op.NULL, node, path=path)
             return
         alternatives = alternatives_of(self._reader, wanted)
@@ -132,14 +134,14 @@ class _Resolution:
         elif len(alternatives) == 1:
             self._value(source, found, alternatives[0], node, path)
         elif widened(alternatives):
-            widest = next(one for one in alternatives if one.kind in ("long", "double"))
+            widest = next(alternative for alternative in alternatives if alternative.kind in ("long", "double"))
             self._value(source, found, widest, node, path)
         else:
             self._valid(node, path)
             member = node + 1
-            for number, one in enumerate(alternatives):
+            for number, alternative in enumerate(alternatives):
                 if number == chosen:
-                    self._value(source, found, one, member, f"{path}.member{number}")
+                    self._value(source, found, alternative, member, f"{path}.member{number}")
                 else:
                     self._add(op.NULL, member, path=path)
                 member = self._behind[member]
@@ -151,18 +153,18 @@ class _Resolution:
     def _record(self, source: AvroSchema, found: AvroType, wanted: AvroType, node: int, path: str) -> None:
         self._valid(node, path)
         nodes, below = {}, node + 1
-        for one in wanted.fields:
-            nodes[one.name] = below
+        for field in wanted.fields:
+            nodes[field.name] = below
             below = self._behind[below]
-        missing = {one.name: one for one in wanted.fields}
-        names = {one.name for one in found.fields}
-        for one in found.fields:
-            field = _field_of(names, missing, one)
-            if field is None:
-                self._skip(one.type, (), f"{path}.{one.name}")
+        missing = {field.name: field for field in wanted.fields}
+        names = {written.name for written in found.fields}
+        for written in found.fields:
+            target = _field_of(names, missing, written)
+            if target is None:
+                self._skip(written.type, (), f"{path}.{written.name}")
             else:
-                del missing[field.name]
-                self._value(source, one.type, field.type, nodes[field.name], f"{path}.{field.name}")
+                del missing[target.name]
+                self._value(source, written.type, target.type, nodes[target.name], f"{path}.{target.name}")
         for field in missing.values():
             self._default(field, nodes[field.name], f"{path}.{field.name}")
 
@@ -236,7 +238,7 @@ class _Resolution:
             case "record":
                 self._skip_record(found, around, path)
             case "union":
-                self._branch(found, NOWHERE, path, lambda one: self._skip(one, around, path))
+                self._branch(found, NOWHERE, path, lambda alternative: self._skip(alternative, around, path))
             case "array" | "map":
                 self._skip_list(found, around, path)
             case "bytes" | "string":
@@ -260,8 +262,8 @@ class _Resolution:
         if found.name in around or found.name in self._calls:
             self._calls.setdefault(found.name, []).append(self._add(op.CALL, NOWHERE, path=path))
             return
-        for one in found.fields:
-            self._skip(one.type, (*around, found.name), path)
+        for field in found.fields:
+            self._skip(field.type, (*around, found.name), path)
 
 
 def _field_of(names: set[str], missing: dict[str, AvroField], found: AvroField) -> AvroField | None:
@@ -274,13 +276,15 @@ def _field_of(names: set[str], missing: dict[str, AvroField], found: AvroField) 
     """
     if found.name in missing:
         return missing[found.name]
-    aliased = (one for one in missing.values() if found.name in one.aliases and one.name not in names)
+    aliased = (field for field in missing.values() if found.name in field.aliases and field.name not in names)
     return next(aliased, None)
 
 
 def _chosen(source: AvroSchema, found: AvroType, reader: AvroSchema, alternatives: list[AvroType]) -> int | None:
     """The reader's alternative for a value: the first of the same type and name, or the first that it resolves to."""
-    fitting = [number for number, one in enumerate(alternatives) if not _misfit(source, found, reader, one)]
+    fitting = [
+        number for number, alternative in enumerate(alternatives) if not _misfit(source, found, reader, alternative)
+    ]
     return min(fitting, key=lambda number: _distance(found, alternatives[number]), default=None)
 
 
@@ -329,7 +333,7 @@ def _least_bytes(schema: AvroSchema, found: AvroType, depth: int) -> int:
     """The least bytes that a value has; for what is nested deep, 0."""
     found = schema.definition(found)
     if found.kind == "record" and depth < _NESTED_RECORDS_MAX:
-        return sum(_least_bytes(schema, one.type, depth + 1) for one in found.fields[:8])
+        return sum(_least_bytes(schema, field.type, depth + 1) for field in found.fields[:8])
     return found.size if found.kind == "fixed" else _LEAST_BYTES.get(found.kind, 1)
 
 

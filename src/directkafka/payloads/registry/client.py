@@ -150,7 +150,9 @@ class RegistryClient:
     def _references(self, answer: dict[str, Any]) -> list[tuple[str, str, int]]:
         try:
             listed = answer.get("references") or []
-            return [(str(one["name"]), str(one["subject"]), int(one["version"])) for one in listed]
+            return [
+                (str(reference["name"]), str(reference["subject"]), int(reference["version"])) for reference in listed
+            ]
         except (ValueError, TypeError, LookupError):
             raise self._malformed("its references are none of a schema registry's") from None
 

@@ -102,8 +102,8 @@ def _of_headers(headers: pa.Array, name: str) -> tuple[Any, Any, dict[int, str]]
     magic, found = _numbers(values.data, starts[framed])
     numbers[framed[magic == _MAGIC]] = found[magic == _MAGIC]
     problems = {
-        int(rows[one]): f"the header {name} names {_GUID if lengths[one] == _GUID_BYTES else 'no schema'}"
-        for one in np.flatnonzero(numbers == NO_SCHEMA)
+        int(rows[index]): f"the header {name} names {_GUID if lengths[index] == _GUID_BYTES else 'no schema'}"
+        for index in np.flatnonzero(numbers == NO_SCHEMA)
     }
     return rows, numbers, problems
 

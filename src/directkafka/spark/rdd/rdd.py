@@ -180,7 +180,7 @@ def create_rdd(
     policy = read_policy(sc)
     payloads, client_params = payload_params(kafka_params)
     check_payloads(payloads, arrow_handler)
-    payloads = with_reader_schemas(payloads, (one.topic for one in ranges))
+    payloads = with_reader_schemas(payloads, (offset_range.topic for offset_range in ranges))
     found, snapshot = tasks_of_ranges(
         client_params,
         ranges,

@@ -310,6 +310,20 @@ def test_records_may_come_in_any_layout(layout: pa.DataType) -> None:
     assert decoder(record("int")).decode(texts).to_pylist() == [{"f0": 1}, None, {"f0": 2}]
 
 
+@pytest.mark.slow
+def test_a_column_of_more_than_two_gigabytes_is_told_and_nothing_is_written_beyond_it() -> None:
+    """A byte of a record becomes a symbol of 4,000: Arrow's ends cannot tell of more than 2 GiB."""
+    symbol = "S" * 4_000
+    schema = record({"type": "array", "items": {"type": "enum", "name": "E", "symbols": [symbol]}})
+    text = encode_long(60_000) + b"\0" * 60_001
+    found = decoder(schema)
+    array = found.decode(column([text] * 10))
+    assert sorted(found.problems) == [8, 9]
+    assert "f0[]: a column of one batch would have more than 2 GiB" in found.problems[8]
+    assert array.field("f0").value_lengths().to_pylist() == [60_000] * 8 + [None] * 2
+    assert array.field("f0").flatten()[8 * 60_000 - 1].as_py() == symbol
+
+
 def test_schemas_of_other_kinds_are_refused_at_once() -> None:
     with pytest.raises(ValueError, match="the writer's record R does not resolve to the reader's record S"):
         decoder(record("int", name="S"), record("int"))

@@ -164,6 +164,17 @@ def test_an_answer_that_does_not_end_is_given_up(server: RegistryServer, monkeyp
         client_of(server.url).schema(7)
 
 
+def test_an_answer_that_comes_drop_by_drop_is_given_up(server: RegistryServer, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Each piece comes in time; the whole would take a hundred times as long as a try."""
+    monkeypatch.setattr(module, "_TIMEOUT_S", 0.3)
+    monkeypatch.setattr(module, "_TRIES", 1)
+    server.add(7, "string")
+    server.pause_s = 0.05
+    server.answers["/schemas/ids/7"] = 200, b" " * 600
+    with pytest.raises(RegistryUnavailableError, match="its answer is not whole after"):
+        client_of(server.url).schema(7)
+
+
 def test_a_redirect_is_not_followed(server: RegistryServer) -> None:
     server.answers["/schemas/ids/7"] = 302, {}
     with pytest.raises(RegistryAccessError, match="HTTP 302: it sends elsewhere, where the login must not go"):
