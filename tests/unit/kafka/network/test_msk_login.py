@@ -6,15 +6,17 @@ import hashlib
 import json
 import re
 import sys
+from datetime import datetime
 from pathlib import Path
 from typing import Any
 from urllib.parse import parse_qs, urlsplit
 
 import pytest
+from botocore import auth
 from botocore.auth import SigV4QueryAuth
 from botocore.awsrequest import AWSRequest
 from botocore.credentials import Credentials
-from kafka.net.sasl import get_sasl_mechanism
+from kafka.net.sasl import get_sasl_mechanism, msk
 
 from directkafka.errors import BrokerAccessError
 from directkafka.kafka.network.auth_errors import connection_failure
@@ -23,7 +25,16 @@ from directkafka.options.client import ClientOptions
 
 HOST = "b-1.demo.abc123.c2.kafka.eu-west-1.amazonaws.com"
 OPTIONS = ClientOptions.from_kafka_params({"bootstrap.servers": f"{HOST}:9098", "security.preset": "aws-msk"})
+RECORDED = "da80cb0a458eeada6ef7bdeb1db2831125638fffd9a5575940359f7ef5de225e"
 ACCESS, SECRET, SESSION = "AKIDEXAMPLE", "secret-key-of-aws/+=", "session token/+="
+
+
+class Then(datetime):
+    """A moment that stays."""
+
+    @classmethod
+    def now(cls, tz: Any = None) -> Then:
+        return cls(2026, 1, 2, 3, 4, 5, tzinfo=tz)
 
 
 @pytest.fixture(autouse=True)
@@ -60,14 +71,27 @@ def test_the_signature_is_the_one_that_amazon_s_own_library_makes(
     monkeypatch.setenv("AWS_SECRET_ACCESS_KEY", SECRET)
     if token:
         monkeypatch.setenv("AWS_SESSION_TOKEN", token)
+    # Both at one moment, also where a second ends between them.
+    monkeypatch.setattr(msk.datetime, "datetime", Then)
+    monkeypatch.setattr(auth, "get_current_datetime", Then.now)
     found = first_message()
-    theirs = signed_by_botocore(found["x-amz-date"], token)
+    theirs = signed_by_botocore(token)
     assert {name: [value] for name, value in found.items() if name.startswith("x-amz")} == theirs
     assert (found["version"], found["host"], found["action"]) == ("2020_10_22", HOST, "kafka-cluster:Connect")
 
 
-def signed_by_botocore(at: str, token: str | None) -> dict[str, list[str]]:
-    """The parameters of a URL that botocore signs, at the given time."""
+def test_the_signature_is_the_one_that_was_recorded(monkeypatch: pytest.MonkeyPatch) -> None:
+    """By botocore for these credentials and this moment: whatever both libraries become, it is AWS's algorithm."""
+    monkeypatch.setenv("AWS_ACCESS_KEY_ID", ACCESS)
+    monkeypatch.setenv("AWS_SECRET_ACCESS_KEY", SECRET)
+    monkeypatch.setattr(msk.datetime, "datetime", Then)
+    found = first_message()
+    assert found["x-amz-date"] == "20260102T030405Z"
+    assert found["x-amz-signature"] == RECORDED
+
+
+def signed_by_botocore(token: str | None) -> dict[str, list[str]]:
+    """The parameters of a URL that botocore signs."""
 
     class At(SigV4QueryAuth):  # type: ignore[misc]
         # The body of such a request is empty.
@@ -75,7 +99,6 @@ def signed_by_botocore(at: str, token: str | None) -> dict[str, list[str]]:
             return hashlib.sha256(b"").hexdigest()
 
     request = AWSRequest("GET", f"https://{HOST}/", params={"Action": "kafka-cluster:Connect"})
-    request.context["timestamp"] = at
     signer = At(Credentials(ACCESS, SECRET, token), "kafka-cluster", "eu-west-1", expires=900)
     signer.add_auth(request)
     query = parse_qs(urlsplit(request.url).query)
