@@ -1,13 +1,12 @@
 """Resolution of the schema that a record was written with to the one that it is read with (Avro 1.12).
 
-Fields are found by their names or the reader's aliases; what the reader does not have is skipped, what the writer does
-not have is the reader's default. Numbers are widened, strings and bytes are each other. Of a union, each alternative is
-resolved for itself. Where two types do not resolve, those records fail that have such a value, not those that do not:
-a union's other alternatives can be read.
+Fields are found by their names, or by aliases of the reader's. A writer's field that the reader lacks is skipped; a
+reader's field that the writer lacks takes its default. Numbers are widened; strings may be read as bytes, and bytes as
+strings. Each alternative of a union is resolved by itself: where one does not resolve, only records that have it fail.
 
-Two things are done besides: timestamps of different units are converted, since a logical type that is left out of
-account would give a time a thousand times too late; and decimals must have the same precision and scale, as the
-specification says and not all implementations do.
+Two things go beyond that. A time of one unit becomes the same time in another: ignoring the unit would make it wrong by
+a factor of 1,000. And two decimals must have the same precision and scale, as the specification says, which not all
+implementations ask for; a decimal and plain bytes are each other.
 """
 
 from __future__ import annotations
@@ -35,7 +34,7 @@ _WIDENINGS: Final = {
     ("float", "double"): op.FLOAT_TO_DOUBLE,
     ("double", "double"): op.DOUBLE,
 }
-#: Units in a microsecond, or microseconds in a unit.
+#: Factor and divisor that make microseconds of a unit.
 _MOMENTS: Final = {"millis": (1000, 1), "micros": (1, 1), "nanos": (1, 1000)}
 _LEAST_BYTES: Final = {"null": 0, "boolean": 1, "float": 4, "double": 8, "record": 0}
 _NESTED_RECORDS_MAX: Final = 4
@@ -47,16 +46,16 @@ def resolve(writer: AvroSchema, reader: AvroSchema, behind: Sequence[int]) -> Pr
     Args:
         writer: the schema that the records were written with.
         reader: the schema of the columns.
-        behind: of each node of the columns, the first that is not below it.
+        behind: for each node of the columns, the number of the first node after all that is below it.
 
     Raises:
-        ValueError: a record as a whole is of another type or name, or the schema is too large. What else does not
-            resolve, each record tells that is read so.
+        ValueError: a record as a whole is of another type or name, or the schema is too large. Any other
+            mismatch is no error here: it is told of each record that meets it.
     """
     try:
         return _Resolution(writer, reader, behind).run()
     except RecursionError:
-        raise ValueError("it has too many types in one another") from None
+        raise ValueError("its types are nested too deep") from None
 
 
 class _Resolution:
@@ -130,7 +129,7 @@ class _Resolution:
         alternatives = alternatives_of(self._reader, wanted)
         chosen = _chosen(source, found, self._reader, alternatives)
         if chosen is None:
-            self._program.fail(f"{_at(path)}{found} is none of the reader's {wanted}", path)
+            self._program.fail(f"{_at(path)}the writer's {found} matches no alternative of the reader's {wanted}", path)
         elif len(alternatives) == 1:
             self._value(source, found, alternatives[0], node, path)
         elif widened(alternatives):
@@ -270,7 +269,7 @@ def _field_of(names: set[str], missing: dict[str, AvroField], found: AvroField) 
     """The reader's field that a field of the writer's is read into, if it has one.
 
     Args:
-        names: of all the writer's fields: a field that has its reader's name takes precedence of an alias.
+        names: of all the writer's fields: one with the reader's own name is preferred to one that an alias names.
         missing: the reader's fields that no field is read into yet.
         found: the writer's field.
     """
@@ -289,7 +288,7 @@ def _chosen(source: AvroSchema, found: AvroType, reader: AvroSchema, alternative
 
 
 def _distance(found: AvroType, wanted: AvroType) -> int:
-    """How far a type that resolves to another one is from it: the same name, an alias, the same short name, wider."""
+    """How far a type is from one that it resolves to: same name, an alias, same short name, another type."""
     if found.kind != wanted.kind:
         return 3
     if found.name == wanted.name:

@@ -1,9 +1,9 @@
 """The client of a schema registry: two requests of Confluent's REST API, tried again while the registry is away.
 
-Schemas never change under their ids, nor under their subjects' versions, so each is asked for once in a process. Of
-``latest`` that is not so. That the registry has no such schema is believed of the registry itself alone, by its own
-error code, and for some seconds: what a proxy answers on the way says nothing about schemas. Nothing that the server
-says is shown but its own error message; no login is sent where a redirect leads.
+Schemas never change under their ids, so each is asked for once in a process, with what it refers to. That the registry
+has no such schema is believed of the registry itself alone, by its own error code, and for some seconds: what a proxy
+answers on the way says nothing about schemas. Nothing that the server says is shown but its own error message; no login
+is sent where a redirect leads.
 """
 
 from __future__ import annotations

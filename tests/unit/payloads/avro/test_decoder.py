@@ -221,7 +221,11 @@ def test_timestamps_of_another_unit_are_the_same_times() -> None:
             {"type": "enum", "name": "G", "symbols": ["A"]},
             "the writer's enum E does not",
         ),
-        ("int", ["null", "string"], "f0: int is none of the reader's union of null, string"),
+        (
+            "int",
+            ["null", "string"],
+            "f0: the writer's int matches no alternative of the reader's union of null, string",
+        ),
     ],
 )
 def test_schemas_that_do_not_resolve_are_told_for_the_records_that_show_it(writer: Any, reader: Any, said: str) -> None:
@@ -291,7 +295,7 @@ def test_hostile_schemas_of_writers_are_refused_in_time() -> None:
         "name": "R",
         "fields": [fields[0], *({"name": f"c{n}", "type": one} for n, one in enumerate(chain))],
     }
-    with pytest.raises(ValueError, match="too many types in one another"):
+    with pytest.raises(ValueError, match="nested too deep"):
         decoder(record("int"), writer)
 
 
