@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import gc
 import logging
 import os
 import sys
@@ -61,6 +62,12 @@ def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item
         from tests.side_by_side import sort_by_file
 
         sort_by_file(items, tests=str(_ROOT / "tests"))
+
+
+def pytest_collection_finish() -> None:
+    """Spare the garbage collector what lives for the whole run: else it goes through all of that each time."""
+    gc.collect()
+    gc.freeze()
 
 
 @pytest.hookimpl(optionalhook=True)
@@ -174,6 +181,9 @@ def _spark_config(folder: Path) -> dict[str, str]:
         "spark.driver.extraJavaOptions": f"-XX:-UsePerfData -Djava.io.tmpdir={folder}",
         "spark.local.dir": str(folder / "local"),
         "spark.python.daemon.module": "directkafka.spark.worker_daemon",
+        # No test has rows enough to earn back the time that a query's compilation takes.
+        "spark.sql.codegen.factoryMode": "NO_CODEGEN",
+        "spark.sql.codegen.wholeStage": "false",
         "spark.sql.session.timeZone": "UTC",
         "spark.sql.shuffle.partitions": "2",
         "spark.sql.warehouse.dir": str(folder / "warehouse"),
