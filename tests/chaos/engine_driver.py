@@ -33,6 +33,7 @@ from directkafka.pipeline.progress import log_report
 from directkafka.pipeline.replay.report import log_replay
 from directkafka.pipeline.replay.selection import ReplaySelection, with_dead_letters_last
 from directkafka.pipeline.retry import RetryPolicy
+from directkafka.pipeline.run_writers import RunWriters
 from directkafka.planning.plan import PlanPolicy
 from directkafka.planning.trigger import AvailableNow
 from directkafka.sinks.api import BatchAttempt, TaskReport
@@ -195,22 +196,22 @@ class DeadLetterRowWriter(RowWriter):
         return self._settled
 
     @property
-    def rows(self) -> RowWriter:
-        return self
+    def writers(self) -> RunWriters[RowWriter]:
+        return RunWriters(self)
 
     def schema_of(self, route: Route) -> pa.Schema:
         return REPLAYED_SCHEMA if route.sink is self._settled else SCHEMA
 
-    def write_dead_letters(self, name: BatchAttempt, dead_letters: pa.Table) -> WrittenBatch:
+    def write_dead_letters(self, name: BatchAttempt, dead_letters: pa.Table, rows: RowWriter) -> WrittenBatch:
         self._settled.expected = dead_letters.num_rows
         offsets = dead_letters.column("offset").to_pylist()
         reports = []
         for one in self._routes:
             if one.sink is self._settled:
                 again = [letter for letter in dead_letters.to_pylist() if letter["offset"] % self._rejected == 0]
-                rows = [letter | {"reason": "again", "replays": letter["replays"] + 1} for letter in again]
+                back = [letter | {"reason": "again", "replays": letter["replays"] + 1} for letter in again]
                 writer = one.sink.task_writer(name, REPLAYED_SCHEMA)
-                reports.append((one.sink, (writer(iter([pa.RecordBatch.from_pylist(rows, REPLAYED_SCHEMA)])),)))
+                reports.append((one.sink, (writer(iter([pa.RecordBatch.from_pylist(back, REPLAYED_SCHEMA)])),)))
             else:
                 kept = [offset for offset in offsets if offset % self._rejected]
                 reports.append((one.sink, self.write_rows(one, name, kept)))
@@ -223,7 +224,7 @@ def run_pipeline(places: Sequence[Place], records: int, writer_type: type[RowWri
     DirectEngine(
         PIPELINE,
         cluster=MadeUpTopic(records),
-        writer=writer_type(routes),
+        writers=RunWriters(writer_type(routes)),
         ledgers=Ledgers(PIPELINE, routes),
         starting=Positions(default=Earliest()),
         policy=PlanPolicy(limits=OffsetLimits(total=BATCH)),

@@ -87,6 +87,7 @@ class Payload:
         registry: which has the schemas that records were written with; None: it is ``avro_schema``.
         subject: whose schema records are read with; None: the topic's.
         version: of that schema.
+        schema_id: the registry's id of ``avro_schema``, where it was asked for that.
     """
 
     column: str
@@ -98,6 +99,7 @@ class Payload:
     registry: Registry | None = None
     subject: str | None = None
     version: str = LATEST
+    schema_id: int | None = None
 
     @property
     def type(self) -> FieldType:

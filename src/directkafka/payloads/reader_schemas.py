@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import replace
+from typing import TYPE_CHECKING
 
 from directkafka.errors import OptionError
 from directkafka.options.payloads import Payload, Payloads
@@ -11,6 +12,9 @@ from directkafka.options.schemas.avro import parse_schema
 from directkafka.options.schemas.avro_texts import schema_text
 from directkafka.options.schemas.avro_types import spark_type
 from directkafka.options.source import AssignedPartitions, Strategy, TopicNames
+
+if TYPE_CHECKING:
+    from directkafka.payloads.registry.client import RegisteredSchema, RegistryClient
 
 
 def with_reader_schemas(payloads: Payloads, topics: Iterable[str]) -> Payloads:
@@ -25,10 +29,53 @@ def with_reader_schemas(payloads: Payloads, topics: Iterable[str]) -> Payloads:
         RegistryError: the registry does not answer, refuses, or does not have it.
     """
     found = set(topics)
+    return tuple(_of_version(payload, found) if asks_registry(payload) else payload for payload in payloads)
+
+
+def with_schemas_of(payloads: Payloads, ids: Mapping[str, int]) -> Payloads:
+    """The same, with the registry's schemas of these ids.
+
+    Args:
+        payloads: what values and keys are.
+        ids: by column; other columns keep their schemas.
+
+    Raises:
+        RegistryError: the registry does not answer, refuses, or does not have one.
+    """
     return tuple(
-        payload if payload.registry is None or payload.avro_schema else _looked_up(payload, found)
+        _with_id(payload, number)
+        if payload.registry is not None and (number := ids.get(payload.column)) not in (None, payload.schema_id)
+        else payload
         for payload in payloads
     )
+
+
+def reader_schema_ids(payloads: Payloads) -> dict[str, int]:
+    """The ids of the schemas that are read with, by column, where the registry was asked for them."""
+    return {payload.column: payload.schema_id for payload in payloads if payload.schema_id is not None}
+
+
+def asks_registry(payload: Payload) -> bool:
+    """Whether a registry has the schema that records are read with, and not the options."""
+    return payload.registry is not None and not payload.avro_schema
+
+
+def subject_of(payload: Payload, topics: set[str]) -> str:
+    """The subject whose schema records are read with.
+
+    Args:
+        payload: what a column is.
+        topics: that are read, where they are known.
+
+    Raises:
+        OptionError: none is named, and not one topic is read.
+    """
+    if payload.subject is not None:
+        return payload.subject
+    if len(topics) != 1:
+        reason = f"must be given, since not one topic is read: the subject of one is its name and -{payload.column}"
+        raise OptionError(option=f"{payload.column}.registry.subject", reason=reason)
+    return f"{next(iter(topics))}-{payload.column}"
 
 
 def topics_of(strategy: Strategy) -> Iterable[str]:
@@ -42,23 +89,26 @@ def topics_of(strategy: Strategy) -> Iterable[str]:
     return (partition.topic for partition in strategy.partitions) if isinstance(strategy, AssignedPartitions) else ()
 
 
-def _looked_up(payload: Payload, topics: set[str]) -> Payload:
+def _of_version(payload: Payload, topics: set[str]) -> Payload:
+    subject = subject_of(payload, topics)
+    place = f"version {payload.version} of the subject {subject}"
+    return _read_with(payload, lambda client: client.version(subject, payload.version), place)
+
+
+def _with_id(payload: Payload, number: int) -> Payload:
+    return _read_with(payload, lambda client: client.schema(number), f"schema {number} of the registry")
+
+
+def _read_with(payload: Payload, ask: Callable[[RegistryClient], RegisteredSchema], place: str) -> Payload:
     # Not above: who reads no registry loads no client.
     from directkafka.payloads.registry.avro import avro_of
     from directkafka.payloads.registry.client import client_of
 
     assert payload.registry is not None
-    subject = payload.subject
-    if subject is None:
-        if len(topics) != 1:
-            reason = f"must be given, since not one topic is read: the subject of one is its name and -{payload.column}"
-            raise OptionError(option=f"{payload.column}.registry.subject", reason=reason)
-        subject = f"{next(iter(topics))}-{payload.column}"
-    registered = client_of(payload.registry).version(subject, payload.version)
+    registered = ask(client_of(payload.registry))
     try:
         # As the tasks read it: one text may have more types in one another than its parts.
         schema = parse_schema(schema_text(avro_of(registered)))
-        return replace(payload, schema=spark_type(schema), avro_schema=schema_text(schema))
+        return replace(payload, schema=spark_type(schema), avro_schema=schema_text(schema), schema_id=registered.id)
     except ValueError as error:
-        reason = f"version {payload.version} of the subject {subject}: {error}"
-        raise OptionError(option=f"{payload.column}.registry.subject", reason=reason) from None
+        raise OptionError(option=f"{payload.column}.registry.subject", reason=f"{place}: {error}") from None

@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 import threading
 from collections.abc import Iterator, Mapping
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from dataclasses import replace
 from functools import partial
 from pathlib import Path
@@ -18,7 +18,7 @@ from directkafka.options.source import SourceOptions
 from directkafka.options.texts import path_text
 from directkafka.pipeline.direct.engine import DirectEngine
 from directkafka.pipeline.execution.batch_writer import BatchWriter
-from directkafka.pipeline.execution.native.writer import NativeWriter, make_writer
+from directkafka.pipeline.execution.native.writer import NativeWriter, make_writers
 from directkafka.pipeline.execution.routes import Route, Sinks, cloned, route_outputs, tell_sinks_what_is_read
 from directkafka.pipeline.execution.session import active_session_kept, check_executors, session_for
 from directkafka.pipeline.execution.transform import GivenTransform, Transform, transform_given, transform_named
@@ -29,7 +29,7 @@ from directkafka.pipeline.progress import Reporter, log_report
 from directkafka.pipeline.replay.engine import ReplayEngine
 from directkafka.pipeline.replay.report import ReplayReporter, ReplaySummary, log_replay
 from directkafka.pipeline.replay.selection import Chosen, ReplaySelection
-from directkafka.pipeline.retry import RetryPolicy
+from directkafka.pipeline.retry import RetryPolicy, StopAsked
 from directkafka.pipeline.source import PipelineSource
 from directkafka.pipeline.status import PipelineStatus
 from directkafka.pipeline.structured.api import BatchFunction, check_engine
@@ -97,7 +97,9 @@ class Pipeline(NotebookViews):
         self.name = name
         self.report = report
         self._routes = route_outputs(sinks, dead_letters)
-        self._source = PipelineSource.of(source, self._routes, commit_to_group=commit_to_group)
+        self._source = PipelineSource.of(
+            source, self._routes, commit_to_group=commit_to_group, is_structured=checkpoint is not None
+        )
         self._transform = transform
         tell_sinks_what_is_read(self._routes, self.source_options, pipeline=name)
         self._trigger = parse_trigger(trigger)
@@ -108,7 +110,7 @@ class Pipeline(NotebookViews):
         self._output_mode = output_mode
         if execution not in ("auto", "spark"):
             raise OptionError(option="execution", reason=f"expected 'auto' or 'spark', found {execution!r}")
-        self._execution = execution
+        self._make_writers = partial(make_writers, execution=execution)
         self._master = master
         self._spark_conf = dict(spark_conf or {})
         self._retry_ms_max = retry_ms_max
@@ -154,7 +156,7 @@ class Pipeline(NotebookViews):
         return self._source.options
 
     def source_in(self, session: SparkSession) -> SourceOptions:
-        """The same, with the session's time zone for payloads that have no other."""
+        """The same, with the session's time zone for payloads that have no other, and the registry's schemas of now."""
         return self._source.in_session(session)
 
     @property
@@ -232,7 +234,7 @@ class Pipeline(NotebookViews):
         """
         with self._running():
             if not self._stop.is_set():
-                with active_session_kept(), self.status.of_run():
+                with active_session_kept(), self.status.of_run(), suppress(StopAsked):
                     self._engine().run()
 
     @contextmanager
@@ -341,7 +343,8 @@ class Pipeline(NotebookViews):
     ) -> tuple[BatchWriter | NativeWriter | StructuredEngine, str]:
         """What can check transform and sinks without running, and a remark on who carries the rows."""
         if self._checkpoint is None:
-            return self._writer(session, routes)
+            writers, remark = self._make_writers(session, self.source_in(session), self.transform(session), routes)
+            return writers.own, remark
         engine = self._structured(session, routes, self._checkpoint)
         return engine, "rows pass through Spark: the structured engine's batches are Spark's"
 
@@ -367,12 +370,12 @@ class Pipeline(NotebookViews):
 
     def _direct(self, session: SparkSession) -> DirectEngine:
         # Before anything is opened: it may not know the transform's columns.
-        writer, _ = self._writer(session, self._routes)
-        source = self.source_in(session)
+        source = self._retry_policy().until_done(partial(self.source_in, session))
+        writers, _ = self._make_writers(session, source, self.transform(session), self._routes)
         return DirectEngine(
             self.name,
             cluster=SourceCluster(source),
-            writer=writer,
+            writers=writers,
             ledgers=Ledgers(self.name, self._routes, stop=self._stop),
             starting=source.starting,
             policy=PlanPolicy.of(source, limits=source.limits),
@@ -387,10 +390,6 @@ class Pipeline(NotebookViews):
     def _retry_policy(self) -> RetryPolicy:
         return RetryPolicy(self._stop, retry_ms_max=self._retry_ms_max, on_retry=self.status.retried,
                            on_recovery=self.status.recovered)  # fmt: skip
-
-    def _writer(self, session: SparkSession, routes: tuple[Route, ...]) -> tuple[BatchWriter | NativeWriter, str]:
-        source, transform = self.source_in(session), self.transform(session)
-        return make_writer(session, source, transform, routes, execution=self._execution)
 
     def _run_in_thread(self) -> None:
         try:

@@ -11,8 +11,8 @@ from pyspark.sql import SparkSession
 from directkafka.errors import OptionError
 from directkafka.options.payloads import (
     AS_IT_CAME,
+    LATEST,
     UNREAD,
-    Payloads,
     check_dead_letters,
     in_time_zone,
     kept_columns,
@@ -21,6 +21,7 @@ from directkafka.options.read_policy import COLUMNS, HEADERS
 from directkafka.options.source import SourceOptions
 from directkafka.options.spec import shown, specs_of
 from directkafka.options.texts import fault_of_text
+from directkafka.payloads.reader_schemas import asks_registry, subject_of, topics_of, with_reader_schemas
 from directkafka.pipeline.execution.rejection import DEAD_LETTERS
 from directkafka.pipeline.execution.routes import Route
 from directkafka.pipeline.file import SOURCE_DEFAULTS
@@ -41,13 +42,21 @@ class PipelineSource:
     given: Mapping[str, str]
 
     @classmethod
-    def of(cls, given: Mapping[str, str], routes: Sequence[Route], *, commit_to_group: str | None = None) -> Self:
+    def of(
+        cls,
+        given: Mapping[str, str],
+        routes: Sequence[Route],
+        *,
+        commit_to_group: str | None = None,
+        is_structured: bool = False,
+    ) -> Self:
         """Read the options of a source.
 
         Args:
             given: as the user gave them.
             routes: the pipeline's.
             commit_to_group: the pipeline's group for lag tools.
+            is_structured: whether Spark plans the batches.
 
         Raises:
             OptionError: an option is wrong; two places name a group; or records that cannot be read are to become dead
@@ -59,7 +68,7 @@ class PipelineSource:
             options = replace(options, commit_to_group=commit_to_group)
             given = {**given, specs_of(SourceOptions)["commit_to_group"].name: commit_to_group}
         _check_groups_of_sinks(options.commit_to_group, routes)
-        _check_registries(options.payloads)
+        _check_registries(options, is_structured=is_structured)
         columns = options.columns
         if own := sorted({*AS_IT_CAME.values(), UNREAD} & set(columns)):
             raise OptionError(option=COLUMNS.name, reason=f"names {own[0]}, a column of the pipeline's own")
@@ -78,19 +87,28 @@ class PipelineSource:
         return cls(options, defaults | others | settled)
 
     def in_session(self, session: SparkSession) -> SourceOptions:
-        """The options, with the session's time zone for payloads that have no other."""
+        """The options, with the session's time zone for payloads that have no other, and the registry's schemas of now.
+
+        Raises:
+            RegistryError: the registry does not answer, refuses, or does not have one.
+        """
         zone = str(session.conf.get("spark.sql.session.timeZone"))
-        return replace(self.options, payloads=in_time_zone(self.options.payloads, zone))
+        payloads = with_reader_schemas(self.options.payloads, topics_of(self.options.strategy))
+        return replace(self.options, payloads=in_time_zone(payloads, zone))
 
 
-def _check_registries(payloads: Payloads) -> None:
-    """Refuse a schema that a registry may change: a batch that is done again must be read as it was at first."""
-    for payload in payloads:
-        if payload.registry is not None and not payload.avro_schema:
+def _check_registries(options: SourceOptions, *, is_structured: bool) -> None:
+    """Refuse a subject that nothing names, and what may change between two tries of one of Spark's batches."""
+    for payload in options.payloads:
+        if not asks_registry(payload):
+            continue
+        subject_of(payload, set(topics_of(options.strategy)))
+        if is_structured and payload.version == LATEST:
             reason = (
-                "must be given in a pipeline, also under a registry: a batch that is done again is read as at first"
+                f"must be a number under the structured engine, or {payload.column}.schema be given: a batch that is "
+                "done again is read as at first, and Spark's state has the columns of the first run"
             )
-            raise OptionError(option=f"{payload.column}.schema", reason=reason)
+            raise OptionError(option=f"{payload.column}.registry.version", reason=reason)
 
 
 def _check_group(group: str, of_source: str | None) -> None:

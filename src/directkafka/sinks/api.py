@@ -47,7 +47,8 @@ class LedgerEntry:
         batch_id: number of the batch, from 0. The direct engine's batch 0 has no rows.
         progress: one item per partition that the pipeline has ever read, sorted; not of topics that are deleted for
             good, of which ``total_rows`` has the number of offsets under :data:`directkafka.sinks.ledger.FORGOTTEN`.
-        row_counts: rows of this batch by sink name.
+        row_counts: rows of this batch by sink name; beside them the ids of the schemas that it was read with, under
+            the keys :data:`directkafka.sinks.ledger.SCHEMA_IDS`.
         total_rows: rows of all batches by sink name.
         committed_at_ms: when, in milliseconds since 1970 (the driver's clock).
         format_version: :data:`FORMAT_VERSION` of the program that wrote it.
@@ -193,7 +194,7 @@ class Store(ABC):
         """Step 4. Move the reported rows into place and set the entry, both or neither.
 
         Args:
-            entry: the new entry; its ``row_counts`` and ``total_rows`` are filled in by the store.
+            entry: the new entry; the store fills in the rows in ``row_counts`` and ``total_rows``.
             previous: the entry that must still stand: None when this is the pipeline's first batch.
             writes: per sink of this store, the batch's name and the reports of all its tasks.
 

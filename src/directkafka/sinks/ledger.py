@@ -31,10 +31,29 @@ NO_BATCH = -1
 #: Keys of ``total_rows`` that are no sink's.
 OFFSET_COUNTS = frozenset({FORGOTTEN, SKIPPED})
 
+#: Keys of ``row_counts`` that are no sink's, by column: the id of the registry's schema that the batch was read with.
+SCHEMA_IDS: Final = {"value": "(schema id of value)", "key": "(schema id of key)"}
+
 
 def row_count(total_rows: Mapping[str, int]) -> int:
     """The rows of all sinks; offsets that were not read are no rows."""
     return sum(rows for sink, rows in total_rows.items() if sink not in OFFSET_COUNTS)
+
+
+def sink_rows(entry: LedgerEntry) -> dict[str, int]:
+    """The rows of an entry's batch by sink name; ids of schemas are no rows."""
+    return {name: rows for name, rows in entry.row_counts.items() if name not in SCHEMA_IDS.values()}
+
+
+def schema_ids(entry: LedgerEntry) -> dict[str, int]:
+    """The ids of the registry's schemas that an entry's batch was read with, by column."""
+    counts = entry.row_counts
+    return {column: counts[name] for column, name in SCHEMA_IDS.items() if name in counts}
+
+
+def with_schema_ids(entry: LedgerEntry, ids: Mapping[str, int]) -> LedgerEntry:
+    """An entry that is about to be committed, with the ids of the schemas that its batch is read with, by column."""
+    return replace(entry, row_counts={SCHEMA_IDS[column]: number for column, number in ids.items()})
 
 
 Checked = TypeVar("Checked", bound="DataclassInstance")
@@ -267,14 +286,15 @@ def check_count(*, store: str, sink: str, reported: int, found: int) -> None:
 def with_counts(entry: LedgerEntry, previous: LedgerEntry | None, row_counts: Mapping[str, int]) -> LedgerEntry:
     """The entry with this batch's rows by sink, and the totals carried on from the entry before it.
 
-    What the entry has as totals already is added to them: offsets that a reset skips.
+    What the entry has as totals already is added to them: offsets that a reset skips. Ids of schemas stay.
     """
     totals = dict(previous.total_rows) if previous and not is_dropped(entry) else {}
     if forgotten := _forgotten(entry, previous):
         totals[FORGOTTEN] = totals.get(FORGOTTEN, 0) + sum(partition.end - partition.origin for partition in forgotten)
     for name, count in (*entry.total_rows.items(), *row_counts.items()):
         totals[name] = totals.get(name, 0) + count
-    return replace(entry, row_counts=dict(row_counts), total_rows=totals)
+    kept = {SCHEMA_IDS[column]: number for column, number in schema_ids(entry).items()}
+    return replace(entry, row_counts=kept | dict(row_counts), total_rows=totals)
 
 
 def _forgotten(entry: LedgerEntry, previous: LedgerEntry | None) -> list[PartitionProgress]:

@@ -135,6 +135,15 @@ class StoreContract:
         assert committed == replace(entry, row_counts={}, total_rows={})
         assert job.store.read("flights") == committed
 
+    def test_ids_of_schemas_stand_in_the_entry_of_their_batch_alone(self, harness: StoreHarness, job: Job) -> None:
+        """They are no rows, so no total has them."""
+        entry = replace(job.next_entry(), batch_id=0, row_counts={"(schema id of value)": 17})
+        committed = job.store.commit(entry, previous=None)
+        assert (committed.row_counts, committed.total_rows) == ({"(schema id of value)": 17}, {})
+        assert job.store.read("flights") == committed
+        following = replace(entry, batch_id=1, row_counts={})
+        assert job.store.commit(following, previous=committed).row_counts == {}
+
     def test_pipelines_that_have_committed_are_listed(self, harness: StoreHarness, job: Job) -> None:
         """By whoever looks, without a fence; one that has a fence and no batch is left out."""
         looking = harness.open_store()

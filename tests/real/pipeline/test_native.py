@@ -59,7 +59,8 @@ def both(batch: pa.RecordBatch) -> dict[str, pa.RecordBatch]:
 
 def native(pipeline: Pipeline) -> Pipeline:
     """The same pipeline, of which it is sure that no row passes through Spark."""
-    assert isinstance(pipeline._writer(pipeline.session(), pipeline.routes)[0], NativeWriter)
+    writer, _ = pipeline._compiled(pipeline.session(), pipeline.routes)
+    assert isinstance(writer, NativeWriter)
     return pipeline
 
 

@@ -14,7 +14,7 @@ from directkafka.offsets import TopicPartition
 from directkafka.options.payloads import Payload, read_payloads
 from directkafka.options.source import AssignedPartitions, TopicNames, TopicPattern
 from directkafka.options.spec import RawOptions
-from directkafka.payloads.reader_schemas import topics_of, with_reader_schemas
+from directkafka.payloads.reader_schemas import reader_schema_ids, topics_of, with_reader_schemas, with_schemas_of
 
 CLICK = {"type": "record", "name": "Click", "fields": [{"name": "at", "type": "Airport"}]}
 AIRPORT = {"type": "enum", "name": "Airport", "symbols": ["IAH"]}
@@ -38,7 +38,12 @@ def test_the_subject_is_that_of_the_only_topic_and_the_schema_is_one_text(server
     [found] = with_reader_schemas(payloads_of(server), ["clicks", "clicks"])
     assert found.type.simple_string() == "struct<at:string>"
     assert json.loads(found.avro_schema)["fields"][0]["type"]["symbols"] == ["IAH"]
+    assert reader_schema_ids((found,)) == {"value": 7}
     assert with_reader_schemas((found,), ["clicks"]) == (found,)
+    assert len(server.asked) == 2
+    # The client knows it by its id.
+    assert with_schemas_of(payloads_of(server), {"value": 7}) == (found,)
+    assert with_schemas_of((found,), {"value": 7, "key": 3}) == (found,)
     assert len(server.asked) == 2
 
 

@@ -20,6 +20,7 @@ from directkafka.pipeline.execution.routes import Route
 from directkafka.pipeline.ledger.store_group import Ledgers
 from directkafka.pipeline.progress import BatchReport
 from directkafka.pipeline.retry import RetryPolicy
+from directkafka.pipeline.run_writers import RunWriters
 from directkafka.planning.plan import PlanPolicy
 from directkafka.planning.trigger import AvailableNow, Trigger
 from directkafka.sinks.api import BatchAttempt, LedgerEntry, Sink, TaskReport
@@ -100,6 +101,7 @@ class FakeStore:
         self.held: int | None = None
         self.is_durable = False
         self.rows: list[tuple[int, str]] = []
+        self.committed: list[LedgerEntry] = []
         #: What it has under the name of the pipeline's pause.
         self.pause: LedgerEntry | None = None
 
@@ -129,7 +131,8 @@ class FakeStore:
         assert previous == self.entry, "the caller must continue what the ledger has"
         self.rows += [(entry.batch_id, name.attempt) for _, name, _ in writes]
         counts = {sink.name: sum(report.rows for report in reports) for sink, _, reports in writes}
-        self.entry = replace(entry, row_counts=counts)
+        self.entry = replace(entry, row_counts={**entry.row_counts, **counts})
+        self.committed.append(self.entry)
         if self._world.failures[f"answer {self.name}"]:
             self._world.happens(f"answer {self.name}")
         return self.entry
@@ -333,7 +336,7 @@ def bench(
     engine = DirectEngine(
         NAME,
         cluster=cluster,
-        writer=writer,
+        writers=RunWriters(writer),
         ledgers=Ledgers(NAME, [Route(output="default", sink=sink) for sink in sinks]),  # type: ignore[arg-type]
         starting=starting or Positions(default=Earliest()),
         policy=PlanPolicy(limits=OffsetLimits(total=max_offsets), fail_on_data_loss=fail_on_data_loss),

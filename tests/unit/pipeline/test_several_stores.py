@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import replace
-from typing import Any
+from typing import Any, ClassVar
 
 import pytest
 from tests.unit.pipeline.fakes import FakeSink, FakeStore, World, bench
@@ -21,8 +21,10 @@ from directkafka.errors import (
 from directkafka.pipeline.execution.routes import Route
 from directkafka.pipeline.ledger.reset_entry import reset_entry
 from directkafka.pipeline.ledger.store_group import Ledgers
+from directkafka.pipeline.run_writers import RunWriters
 from directkafka.planning.reset_target import RowsPolicy
 from directkafka.sinks.api import LedgerEntry
+from directkafka.sinks.ledger import schema_ids, with_schema_ids
 
 AWAY = StoreUnavailableError(store="b", cause="gone fishing")
 
@@ -101,6 +103,30 @@ def test_after_a_crash_the_store_behind_gets_the_pinned_ranges_and_the_other_not
     assert one.writer.written == [(1, "t-0[0, 10)"), (2, "t-0[10, 25)")]
     assert [batch for batch, _ in one.stores[0].rows] == [2]
     assert [batch for batch, _ in one.stores[1].rows] == [1, 2]
+
+
+def test_a_pinned_batch_is_read_with_the_schemas_of_its_entry_and_the_next_one_with_the_run_s() -> None:
+    first, second = entries_after_crash_between_the_stores()
+    assert first is not None
+    world = World()
+    stores = two_stores(world, (with_schema_ids(first, {"value": 1}), second), generation=1)
+    one = bench(world=world, stores=stores, latest=25)
+    asked: list[dict[str, int]] = []
+
+    class Writers(RunWriters[Any]):
+        schema_ids: ClassVar = {"value": 2}
+
+        def of(self, entry: LedgerEntry) -> Any:
+            asked.append(schema_ids(entry))
+            return super().of(entry)
+
+    one.engine._writers = Writers(one.writer)
+    one.engine.run()
+    assert asked == [{"value": 1}]
+    assert [(entry.batch_id, schema_ids(entry)) for entry in stores[1].committed] == [
+        (1, {"value": 1}),
+        (2, {"value": 2}),
+    ]
 
 
 def test_a_pinned_batch_is_looked_for_again_before_it_is_called_lost() -> None:

@@ -45,6 +45,22 @@ def test_dead_letters_keep_the_header_that_names_a_record_s_schema_for_their_rep
         assert ("headers" in source.given["columns"]) is kept
 
 
+def test_only_the_direct_engine_follows_the_newest_schema(tmp_path: Path) -> None:
+    routes = route_outputs(SQLiteSink(tmp_path / "a.db", "a"))
+    options = SOURCE | {"value.format": "avro", "value.registry.url": "https://registry:8081"}
+    PipelineSource.of(options, routes)
+    with pytest.raises(OptionError, match=r"value\.registry\.version.*must be a number under the structured engine"):
+        PipelineSource.of(options, routes, is_structured=True)
+    for fixed in ({"value.registry.version": "3"}, {"value.schema": '"long"'}):
+        PipelineSource.of(options | fixed, routes, is_structured=True)
+
+
+def test_a_subject_that_nothing_names_is_refused_before_the_registry_is_asked(tmp_path: Path) -> None:
+    options = SOURCE | {"subscribe": "a,b", "value.format": "avro", "value.registry.url": "https://registry:8081"}
+    with pytest.raises(OptionError, match=r"value\.registry\.subject.*must be given"):
+        PipelineSource.of(options, route_outputs(SQLiteSink(tmp_path / "a.db", "a")))
+
+
 @pytest.mark.parametrize(
     ("group", "sinks", "options", "message"),
     [

@@ -10,7 +10,15 @@ from tests.unit.planning.snapshots import T0, T1, U0, at
 from directkafka.errors import SchemaMismatchError
 from directkafka.offsets import PartitionProgress
 from directkafka.sinks.api import FORMAT_VERSION, LedgerEntry
-from directkafka.sinks.ledger import FORGOTTEN, PipelineState, state_from_row, with_counts
+from directkafka.sinks.ledger import (
+    FORGOTTEN,
+    PipelineState,
+    schema_ids,
+    sink_rows,
+    state_from_row,
+    with_counts,
+    with_schema_ids,
+)
 
 
 def entry(batch_id: int, *progress: PartitionProgress) -> LedgerEntry:
@@ -21,6 +29,14 @@ def test_totals_carry_on() -> None:
     first = with_counts(entry(0, at(T0, 5)), None, {"rows": 5})
     second = with_counts(entry(1, at(T0, 9)), first, {"rows": 4, "late": 1})
     assert (second.row_counts, second.total_rows) == ({"rows": 4, "late": 1}, {"rows": 9, "late": 1})
+
+
+def test_ids_of_schemas_stand_beside_the_rows_of_their_batch_and_are_none() -> None:
+    first = with_counts(with_schema_ids(entry(0, at(T0, 5)), {"value": 17, "key": 3}), None, {"rows": 5})
+    assert schema_ids(first) == {"value": 17, "key": 3}
+    assert (sink_rows(first), first.total_rows) == ({"rows": 5}, {"rows": 5})
+    second = with_counts(entry(1, at(T0, 9)), first, {"rows": 4})
+    assert (schema_ids(second), second.row_counts) == ({}, {"rows": 4})
 
 
 def test_offsets_of_partitions_that_leave_the_ledger_are_counted_so_that_verify_can_tell() -> None:

@@ -47,10 +47,12 @@ from directkafka.pipeline.ledger.pause import PAUSE_POLL_S, Pause
 from directkafka.pipeline.ledger.store_group import Ledgers
 from directkafka.pipeline.progress import Reporter, Stopwatch
 from directkafka.pipeline.retry import RetryPolicy, StopAsked
+from directkafka.pipeline.run_writers import RunWriters
 from directkafka.pipeline.status import PipelineStatus, Step
 from directkafka.planning.plan import PlanPolicy
 from directkafka.planning.trigger import AvailableNow, Moment, Trigger, asks_backlog, wait_ms
 from directkafka.sinks.api import LedgerEntry
+from directkafka.sinks.ledger import schema_ids
 from directkafka.spark.source_cluster import SourceCluster
 
 log = logging.getLogger("directkafka.pipeline")
@@ -77,7 +79,7 @@ class DirectEngine:
     Args:
         name: the pipeline's name in the ledgers.
         cluster: where records come from; closed at the end.
-        writer: what becomes of them.
+        writers: what becomes of them.
         ledgers: where they are committed; closed at the end.
         starting: where a pipeline without a ledger begins.
         policy: limits of a batch.
@@ -95,7 +97,7 @@ class DirectEngine:
         name: str,
         *,
         cluster: SourceCluster,
-        writer: BatchWriter | NativeWriter,
+        writers: RunWriters[BatchWriter | NativeWriter],
         ledgers: Ledgers,
         starting: Positions,
         policy: PlanPolicy,
@@ -109,7 +111,8 @@ class DirectEngine:
     ) -> None:
         self._name = name
         self._cluster = cluster
-        self._writer = writer
+        self._writers = writers
+        self._writer = writers.own
         self._ledgers = ledgers
         self._status = status or PipelineStatus(name)
         self._session = CommitSession(name, ledgers, status=self._status)
@@ -210,6 +213,7 @@ class DirectEngine:
     def _recover(self) -> None:
         """Step 2, and again after a failure: the ledgers, not memory, say where to go on."""
         self._bring_together()
+        self._writers.prepare_own()
         entry = self._ledgers.entry
         self._ends = entry.ends()
         self._status.set_ends(self._ends)
@@ -243,7 +247,7 @@ class DirectEngine:
     def _catch_up(self, ahead: LedgerEntry, behind: Sequence[int]) -> None:
         """The newest batch for the stores that lack it, from the ranges that the others committed."""
         log.warning("%s: %d store(s) lack batch %d; it is redone there", self._name, len(behind), ahead.batch_id)
-        entry = self._session.entry(ahead.batch_id, ahead.lineage, ahead.progress)
+        entry = self._session.entry(ahead.batch_id, ahead.lineage, ahead.progress, schema_ids=schema_ids(ahead))
         stores = self._ledgers.identities_of(behind)
         try:
             with self._session.kept(ahead, stores) or self._write_pinned(ahead, stores) as written:
@@ -255,7 +259,8 @@ class DirectEngine:
     def _write_pinned(self, ahead: LedgerEntry, stores: Collection[str]) -> WrittenBatch:
         pinned = self._planner.pinned(ahead)
         log_losses(pinned.batch, self._ledgers.sinks)
-        return self._writer.write(self._session.attempt(ahead.batch_id), pinned.tasks, stores=stores)
+        writer = self._writers.of(ahead)
+        return writer.write(self._session.attempt(ahead.batch_id), pinned.tasks, stores=stores)
 
     # 3 to 5 -------------------------------------------------------------------------------------------------
 
@@ -291,13 +296,17 @@ class DirectEngine:
             fault_point("batch.written")
             watch.lap("write")
             self._status.at(Step.COMMIT)
-            entry = self._session.entry(begun.name.batch_id, self._ledgers.entry.lineage, begun.batch.progress)
+            entry = self._entry(begun)
             self._begin_ahead(begun, entry)
             self._unreported = _Committed(begun, written.read, watch)
             self._session.commit(entry, written)
         self._report_committed(self._unreported)
         self._unreported = None
         return True
+
+    def _entry(self, begun: PlannedBatch) -> LedgerEntry:
+        lineage, ids = self._ledgers.entry.lineage, self._writers.schema_ids
+        return self._session.entry(begun.name.batch_id, lineage, begun.batch.progress, schema_ids=ids)
 
     def _report_committed(self, committed: _Committed) -> None:
         """Step 5 of a batch that all stores have."""

@@ -15,7 +15,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Collection, Mapping, Sequence
 from contextlib import ExitStack
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import partial
 from typing import Self
 
@@ -86,7 +86,7 @@ class BatchWriter:
         transform: what becomes of the records.
         routes: which output goes where.
         hidden: columns that the transform is not shown, for what becomes of rejected records.
-        payloads: what values and keys of the records are.
+        payloads: what values and keys of the records are, whatever their tasks say.
         min_partitions: of a batch's ranges, as the user wishes.
     """
 
@@ -138,6 +138,11 @@ class BatchWriter:
             writer.sink.check(writer.schema)
         return notes
 
+    @property
+    def payloads(self) -> Payloads:
+        """What values and keys of the records are."""
+        return self._payloads
+
     def plans(self) -> dict[str, DataFrame]:
         """What the transform makes of the sample, by output; nothing runs."""
         return self._transformed(self._sample)
@@ -181,6 +186,7 @@ class BatchWriter:
             RangeNotReadError: the transform ended a range early.
         """
         self._proofs.value = {}
+        tasks = [replace(task, payloads=self._payloads) for task in tasks]
         ranges = [task.range for task in tasks]
         parallelism = self._session.sparkContext.defaultParallelism
         frame = records_frame(

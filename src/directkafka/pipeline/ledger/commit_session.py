@@ -11,6 +11,7 @@ import time
 import uuid
 from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from dataclasses import replace
+from types import MappingProxyType
 from typing import TYPE_CHECKING, TypeVar
 
 from directkafka.errors import RowCountError
@@ -24,6 +25,7 @@ from directkafka.pipeline.progress import BatchReport, Reporter, Stopwatch
 from directkafka.pipeline.status import PipelineStatus
 from directkafka.planning.reset_target import RowsPolicy
 from directkafka.sinks.api import BatchAttempt, LedgerEntry
+from directkafka.sinks.ledger import with_schema_ids
 from directkafka.sinks.record_rows import RecordDeletionSink, RecordRows
 
 if TYPE_CHECKING:
@@ -51,15 +53,22 @@ class CommitSession:
         self._pending: tuple[LedgerEntry, WrittenBatch] | None = None
 
     def entry(
-        self, batch_id: int, lineage: str, progress: tuple[PartitionProgress, ...] = (), *, not_before_ms: int = 0
+        self,
+        batch_id: int,
+        lineage: str,
+        progress: tuple[PartitionProgress, ...] = (),
+        *,
+        not_before_ms: int = 0,
+        schema_ids: Mapping[str, int] = MappingProxyType({}),
     ) -> LedgerEntry:
         """A batch's entry, under the generation that is held.
 
         Args:
             batch_id, lineage, progress: the batch's.
             not_before_ms: what its time must not lie before, whatever this machine's clock says.
+            schema_ids: the registry's schemas that its records are read with, by column.
         """
-        return LedgerEntry(
+        entry = LedgerEntry(
             pipeline=self._pipeline,
             generation=self._ledgers.generation,
             lineage=lineage,
@@ -67,6 +76,7 @@ class CommitSession:
             progress=progress,
             committed_at_ms=max(int(time.time() * 1000), not_before_ms),
         )
+        return with_schema_ids(entry, schema_ids)
 
     def attempt(self, batch_id: int) -> BatchAttempt:
         """A new try of a batch."""

@@ -25,6 +25,7 @@ from directkafka.pipeline.ledger.pause import paused_at_ms
 from directkafka.pipeline.ledger.reconcile import Recovery, reconcile
 from directkafka.pipeline.progress import TableRows
 from directkafka.sinks.api import LedgerEntry, Sink, Store
+from directkafka.sinks.ledger import sink_rows
 
 if TYPE_CHECKING:
     from directkafka.pipeline.execution.batch_writer import BatchWriter
@@ -172,7 +173,7 @@ class Ledgers:
         counts: dict[str, int] = {}
         for ledger in self._ledgers:
             if ledger.entry is not None:
-                for sink, rows in ledger.entry.row_counts.items():
+                for sink, rows in sink_rows(ledger.entry).items():
                     counts[sink] = counts.get(sink, 0) + rows
         return counts
 
@@ -189,7 +190,7 @@ class Ledgers:
             )
             for ledger in self._ledgers
             if ledger.entry is not None
-            for table, rows in ledger.entry.row_counts.items()
+            for table, rows in sink_rows(ledger.entry).items()
         )
 
     def take_over(self, writer: BatchWriter | NativeWriter) -> tuple[str, ...]:

@@ -32,7 +32,7 @@ from threading import Event
 
 from directkafka.errors import LineageError
 from directkafka.fault_points import fault_point
-from directkafka.pipeline.execution.batch_writer import WrittenBatch
+from directkafka.pipeline.execution.batch_writer import BatchWriter, WrittenBatch
 from directkafka.pipeline.ledger.commit_session import CommitSession
 from directkafka.pipeline.ledger.store_group import Ledgers
 from directkafka.pipeline.replay.report import ReplayReport, ReplayReporter, ReplaySummary
@@ -41,6 +41,7 @@ from directkafka.pipeline.retry import RetryPolicy, StopAsked
 from directkafka.sinks.api import LedgerEntry
 from directkafka.sinks.dead_letters.replay import ReplayPlanSink
 from directkafka.sinks.dead_letters.table import DeadLetters
+from directkafka.sinks.ledger import schema_ids
 
 log = logging.getLogger("directkafka.pipeline")
 
@@ -75,6 +76,7 @@ class ReplayEngine:
     ) -> None:
         self._name = name
         self._writer = writer
+        self._writers = writer.writers
         self._ledgers = ledgers
         self._session = CommitSession(name, ledgers)
         self._dead_letters = dead_letters
@@ -118,12 +120,16 @@ class ReplayEngine:
 
     def _take_over(self) -> tuple[str, ...]:
         """Steps 0 to 2; remarks on the transform for the user."""
-        remarks = self._ledgers.take_over(self._writer.rows)
+        remarks = self._ledgers.take_over(self._writers.own)
         self._recover()
         return remarks
 
     def _recover(self) -> None:
         """Step 2, and again after a failure: the ledgers, not memory, say where to go on."""
+        self._bring_together()
+        self._writers.prepare_own()
+
+    def _bring_together(self) -> None:
         recovery = self._ledgers.read()
         if recovery.ahead is None:
             fault_point("origin.planned")
@@ -151,13 +157,13 @@ class ReplayEngine:
             )
 
     def _catch_up(self, ahead: LedgerEntry, behind: Sequence[int]) -> None:
-        entry = self._session.entry(ahead.batch_id, ahead.lineage)
+        entry = self._session.entry(ahead.batch_id, ahead.lineage, schema_ids=schema_ids(ahead))
         if self._last not in behind:
             self._session.commit(entry, only=behind)
             return
         log.warning("%s: %d store(s) lack batch %d; it is redone there", self._name, len(behind), ahead.batch_id)
         stores = self._ledgers.identities_of(behind)
-        with self._session.kept(entry, stores) or self._write(ahead.batch_id) as written:
+        with self._session.kept(entry, stores) or self._write(ahead.batch_id, self._writers.of(ahead)) as written:
             self._settle(entry, written, only=behind)
 
     # 3 to 5 -------------------------------------------------------------------------------------------------
@@ -187,16 +193,18 @@ class ReplayEngine:
         previous = self._ledgers.entry
         if not any(batch_id > previous.batch_id for batch_id in self._dead_letters.planned()):
             return False
-        entry = self._session.entry(previous.batch_id + 1, previous.lineage)
+        ids = self._writers.schema_ids
+        entry = self._session.entry(previous.batch_id + 1, previous.lineage, schema_ids=ids)
         fault_point("batch.planned")
-        with self._write(entry.batch_id) as written:
+        with self._write(entry.batch_id, self._writers.own) as written:
             fault_point("batch.written")
             self._settle(entry, written)
         self._report_progress(entry.batch_id, total_ms=round((self._clock() - started_s) * 1000))
         return True
 
-    def _write(self, batch_id: int) -> WrittenBatch:
-        return self._writer.write_dead_letters(self._session.attempt(batch_id), self._dead_letters.read(batch_id))
+    def _write(self, batch_id: int, rows: BatchWriter) -> WrittenBatch:
+        letters = self._dead_letters.read(batch_id)
+        return self._writer.write_dead_letters(self._session.attempt(batch_id), letters, rows)
 
     def _settle(self, entry: LedgerEntry, written: WrittenBatch, *, only: Sequence[int] | None = None) -> None:
         """Step 4, and what became of the dead letters."""

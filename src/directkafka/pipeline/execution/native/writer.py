@@ -17,6 +17,7 @@ from collections.abc import Collection, Sequence
 from contextlib import ExitStack
 from dataclasses import replace
 from functools import partial
+from typing import TypedDict
 
 import pyarrow as pa
 from pyspark.sql import DataFrame, SparkSession
@@ -24,6 +25,7 @@ from pyspark.sql import functions as f
 
 from directkafka.errors import OptionError, RangeNotReadError
 from directkafka.kafka.consumer.range_task import RangeTask, ReadCount, read_by_topic
+from directkafka.options.payloads import Payloads
 from directkafka.options.source import SourceOptions
 from directkafka.pipeline.execution.background_job import BackgroundJob
 from directkafka.pipeline.execution.batch_writer import BatchWriter, WrittenBatch
@@ -45,6 +47,7 @@ from directkafka.pipeline.execution.routes import Route
 from directkafka.pipeline.execution.row_chunks import CHUNK
 from directkafka.pipeline.execution.second_phases import Part, finish_parts
 from directkafka.pipeline.execution.transform import Transform
+from directkafka.pipeline.run_writers import RunWriters
 from directkafka.planning.placement import task_count
 from directkafka.sinks.api import BatchAttempt, TaskWriter
 from directkafka.sinks.databases import is_json, schema_for
@@ -61,6 +64,7 @@ class NativeWriter:
         transform: what becomes of the records.
         routes: which output goes where.
         by_spark: the same pipeline's writer by Spark.
+        payloads: what values and keys of the records are, whatever their tasks say.
         min_partitions: of a batch's ranges, as the user wishes.
     """
 
@@ -72,9 +76,11 @@ class NativeWriter:
         routes: Sequence[Route],
         *,
         by_spark: BatchWriter,
+        payloads: Payloads = (),
         min_partitions: int | None = None,
     ) -> None:
         self._session = session
+        self._payloads = payloads
         self._min_partitions = min_partitions
         self._source = source
         self._transform = transform
@@ -142,6 +148,7 @@ class NativeWriter:
             DirectKafkaError: what a task met, with its fields.
         """
         wanted = [route for route in self._routes if route.sink.store.identity in stores]
+        tasks = [replace(task, payloads=self._payloads) for task in tasks]
         with ExitStack() as kept:
             keeper = Keeper(kept)
             with job_errors():
@@ -221,10 +228,15 @@ class NativeWriter:
             raise RangeNotReadError(ranges=unread)
 
 
-def make_writer(
+class _Shared(TypedDict):
+    payloads: Payloads
+    min_partitions: int | None
+
+
+def make_writers(
     session: SparkSession, source: SourceOptions, transform: Transform, routes: Sequence[Route], *, execution: str
-) -> tuple[BatchWriter | NativeWriter, str]:
-    """The writer of a pipeline under the direct engine, and a remark for the user on who carries its rows.
+) -> tuple[RunWriters[BatchWriter | NativeWriter], str]:
+    """The writers of a run under the direct engine, and a remark for the user on who carries its rows.
 
     Args:
         session: the pipeline's own.
@@ -233,14 +245,19 @@ def make_writer(
         routes: which output goes where.
         execution: ``"auto"``, or ``"spark"`` for Spark in any case.
     """
-    sample = records_frame(session, (), source.columns, payloads=source.payloads)
-    wanted = source.min_partitions
-    by_spark = BatchWriter(sample, transform, routes, payloads=source.payloads, min_partitions=wanted)
+    remark = ""
     if not isinstance(transform, ArrowTransform):
-        return by_spark, "rows pass through Spark: its transform is a query or a function over DataFrames"
-    if execution == "spark":
-        return by_spark, 'rows pass through Spark: execution = "spark" says so'
-    return (
-        NativeWriter(session, arrow_schema(sample), transform, routes, by_spark=by_spark, min_partitions=wanted),
-        "rows stay in the Python workers that read them",
-    )
+        remark = "rows pass through Spark: its transform is a query or a function over DataFrames"
+    elif execution == "spark":
+        remark = 'rows pass through Spark: execution = "spark" says so'
+
+    def make(payloads: Payloads) -> BatchWriter | NativeWriter:
+        sample = records_frame(session, (), source.columns, payloads=payloads)
+        shared: _Shared = {"payloads": payloads, "min_partitions": source.min_partitions}
+        by_spark = BatchWriter(sample, transform, routes, **shared)
+        if remark or not isinstance(transform, ArrowTransform):
+            return by_spark
+        return NativeWriter(session, arrow_schema(sample), transform, routes, by_spark=by_spark, **shared)
+
+    writers = RunWriters(make(source.payloads), payloads=source.payloads, make=make)
+    return writers, remark or "rows stay in the Python workers that read them"
