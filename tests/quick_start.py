@@ -41,6 +41,7 @@ _KERNELS = (
     "directkafka.spark.datasource.write_task",
     "directkafka.payloads.avro.decoder",
     "directkafka.payloads.json.decoder",
+    "directkafka.payloads.protobuf.decoder",
     "directkafka.sinks.postgres.copy_kernels",
 )
 _TIMEOUT_S = 180

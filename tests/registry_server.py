@@ -35,10 +35,16 @@ class RegistryServer:
     pause_s: float = 0.0
 
     def add(self, number: int, schema: Any, **more: Any) -> None:
-        self.answers[f"/schemas/ids/{number}"] = 200, {"schema": json.dumps(schema)} | more
+        self.add_text(number, json.dumps(schema), **more)
+
+    def add_text(self, number: int, schema: str, **more: Any) -> None:
+        self.answers[f"/schemas/ids/{number}"] = 200, {"schema": schema} | more
 
     def add_version(self, subject: str, version: str, number: int, schema: Any, **more: Any) -> None:
-        document = {"subject": subject, "version": 1, "id": number, "schema": json.dumps(schema)} | more
+        self.add_version_text(subject, version, number, json.dumps(schema), **more)
+
+    def add_version_text(self, subject: str, version: str, number: int, schema: str, **more: Any) -> None:
+        document = {"subject": subject, "version": 1, "id": number, "schema": schema} | more
         self.answers[f"/subjects/{subject}/versions/{version}"] = 200, document
 
 

@@ -9,13 +9,13 @@ from zoneinfo import ZoneInfoNotFoundError
 
 from directkafka.errors import OptionError
 from directkafka.options.registry import REGISTRY_SPECS, Registry, read_registry
-from directkafka.options.schemas.avro_types import avro_column
-from directkafka.options.schemas.ddl import FieldType, parse_ddl
+from directkafka.options.schemas.ddl import FieldType
+from directkafka.options.schemas.declared import read_schema
 from directkafka.options.spec import Mistakes, OptionSpec, RawOptions, shown
 from directkafka.options.texts import whole_number
 from directkafka.options.time_zones import time_zone
 
-Format = Literal["json", "avro", "string"]
+Format = Literal["json", "avro", "protobuf", "string"]
 OnError = Literal["fail", "null", "dead-letter"]
 
 #: In place of a version's number.
@@ -33,12 +33,14 @@ UNREAD: Final = "directkafka_unread"
 
 _DOCS: Final = {
     "format": "What the bytes of a {column} are: json (fields by a schema, as Spark's from_json reads them), avro "
-    "(Avro's binary encoding, by a schema) or string (UTF-8). The column {column} is a struct, or a string, then. "
-    "Bytes when not given.",
+    "(Avro's binary encoding, by a schema), protobuf (Protocol Buffers, by a .proto file) or string (UTF-8). The "
+    "column {column} is a struct, or a string, then. Bytes when not given.",
     "schema": "The fields of a JSON {column}, in Spark's DDL: id BIGINT, legs ARRAY<STRUCT<carrier: STRING>>. Of an "
-    "Avro {column}, a schema as JSON: with a registry the one that all of them are read with, else the one that they "
-    "were written with.",
-    "registry.subject": "The subject of the registry whose schema an Avro {column} is read with; the topic's name and "
+    "Avro {column}, a schema as JSON; for Protocol Buffers the text of a .proto file, or the base64 of its descriptor. "
+    "Of both also the name of a file with it (.avsc, .proto, .desc, .pb). With a registry it is what all of them are "
+    "read with, else what they were written with.",
+    "message": "The message of a .proto file that each {column} is; its first one when not given.",
+    "registry.subject": "The subject of the registry whose schema each {column} is read with; the topic's name and "
     "-{column} when there is one topic.",
     "registry.version": "The version of that schema: a number, or latest, which is looked up when a run begins.",
     "on.error": "What becomes of a record whose {column} cannot be read as a whole: fail (an error that names it), "
@@ -55,6 +57,9 @@ def _specs(column: str) -> dict[str, OptionSpec]:
     return {
         "format": OptionSpec(name=f"{column}.format", kind="choice", choices=get_args(Format), doc=docs["format"]),
         "schema": OptionSpec(name=f"{column}.schema", kind="text", bytes_max=1 << 20, doc=docs["schema"]),
+        "message": OptionSpec(
+            name=f"{column}.message", aliases=(f"{column}.registry.message",), kind="text", doc=docs["message"]
+        ),
         "on.error": OptionSpec(
             name=f"{column}.on.error", kind="choice", choices=get_args(OnError), default="fail", doc=docs["on.error"]
         ),
@@ -68,7 +73,13 @@ def _specs(column: str) -> dict[str, OptionSpec]:
 
 
 #: The formats that need a schema, and in which words it comes.
-_SCHEMAS: Final[dict[Format, str]] = {"json": "the fields, as Spark's DDL", "avro": "the schema, as JSON"}
+_SCHEMAS: Final[dict[Format, str]] = {
+    "json": "the fields, as Spark's DDL",
+    "avro": "the schema, as JSON",
+    "protobuf": "the .proto file",
+}
+#: The formats whose records may name a schema of a registry.
+_REGISTERED: Final = ("avro", "protobuf")
 
 SPECS: Final = {column: _specs(column) for column in PAYLOAD_COLUMNS}
 
@@ -81,19 +92,22 @@ class Payload:
         column: its name.
         format: what they are.
         schema: what the column is then; None for a string.
-        avro_schema: the schema of Avro that records are read with, as JSON; empty where a registry must be asked.
+        reader_schema: the schema of Avro or Protocol Buffers that records are read with, as one text; empty where a
+            registry must be asked.
+        message: of a ``.proto`` file the one that records are; empty: its first.
         on_error: what becomes of a record that cannot be read as a whole.
         time_zone: of timestamps that name none; None: the session's.
-        registry: which has the schemas that records were written with; None: it is ``avro_schema``.
+        registry: which has the schemas that records were written with; None: it is ``reader_schema``.
         subject: whose schema records are read with; None: the topic's.
         version: of that schema.
-        schema_id: the registry's id of ``avro_schema``, where it was asked for that.
+        schema_id: the registry's id of ``reader_schema``, where it was asked for that.
     """
 
     column: str
     format: Format
     schema: FieldType | None = None
-    avro_schema: str = ""
+    reader_schema: str = ""
+    message: str = ""
     on_error: OnError = "fail"
     time_zone: str | None = None
     registry: Registry | None = None
@@ -221,14 +235,17 @@ def _read(given: RawOptions, column: str) -> Payload | None:
     registry = _registry(given, column, form)
     if form in _SCHEMAS and registry is None and not given.has(specs["schema"]):
         raise given.error(specs["schema"].name, f"is missing: {column}.format = {form} needs {_SCHEMAS[form]}")
-    for name, forms in (("schema", tuple(_SCHEMAS)), ("time.zone", ("json",))):
+    for name, forms in (("schema", tuple(_SCHEMAS)), ("time.zone", ("json",)), ("message", ("protobuf",))):
         if form not in forms and given.has(specs[name]):
             raise given.error(specs[name].name, f"means nothing to {column}.format = {form}")
+    message = given.text(specs["message"])
+    schema, reader_schema = _schema(given, specs["schema"], form, message) if given.has(specs["schema"]) else (None, "")
     return Payload(
         column=column,
         format=form,
-        schema=_schema(given, specs["schema"], form) if given.has(specs["schema"]) else None,
-        avro_schema=given.text(specs["schema"]) if form == "avro" else "",
+        schema=schema,
+        reader_schema=reader_schema,
+        message=message,
         registry=registry,
         subject=given.text(specs["registry.subject"]) or None,
         version=_version(given, specs["registry.version"]),
@@ -240,7 +257,7 @@ def _read(given: RawOptions, column: str) -> Payload | None:
 def _registry(given: RawOptions, column: str, form: Format) -> Registry | None:
     registry = read_registry(given, f"{column}.registry.")
     specs = SPECS[column]
-    if registry is not None and form != "avro":
+    if registry is not None and form not in _REGISTERED:
         raise given.error(specs["registry.url"].name, f"means nothing to {column}.format = {form}")
     for name in ("registry.subject", "registry.version"):
         if registry is None and given.has(specs[name]):
@@ -257,10 +274,9 @@ def _version(given: RawOptions, spec: OptionSpec) -> str:
     return version
 
 
-def _schema(given: RawOptions, spec: OptionSpec, form: Format) -> FieldType:
+def _schema(given: RawOptions, spec: OptionSpec, form: Format, message: str) -> tuple[FieldType, str]:
     try:
-        text = given.text(spec)
-        return avro_column(text) if form == "avro" else parse_ddl(text)
+        return read_schema(form, given.text(spec), message)
     except ValueError as error:
         raise given.error(spec.name, str(error)) from None
 

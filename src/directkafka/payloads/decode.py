@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field
 from functools import partial
-from typing import Final, Protocol, TypeVar, cast
+from typing import Final, Protocol, TypeVar, cast, get_args
 
 import numpy as np
 import pyarrow as pa
@@ -19,10 +19,10 @@ from directkafka.errors.streams import MalformedPayloadError
 from directkafka.errors.transport import Notes
 from directkafka.kafka.consumer.range_task import RangeTask
 from directkafka.offsets import OffsetRange
-from directkafka.options.payloads import AS_IT_CAME, UNREAD, Payload, Payloads, decodes
+from directkafka.options.payloads import AS_IT_CAME, UNREAD, Format, Payload, Payloads, decodes
 from directkafka.options.schemas.avro import parse_schema
-from directkafka.options.schemas.avro_types import avro_column
-from directkafka.options.schemas.ddl import parse_ddl
+from directkafka.options.schemas.declared import read_schema
+from directkafka.options.schemas.protobuf.schema import schema_of_text
 from directkafka.options.time_zones import time_zone as zone_of
 from directkafka.payloads.arrow_types import arrow_type
 from directkafka.payloads.text import TextDecoder
@@ -72,17 +72,22 @@ def decoder_of(payload: Payload, *, explains: bool = True) -> Decoder:
         return TextDecoder()
     # Not above: a process loads the kernels of the formats that it reads.
     if payload.registry is not None:
-        from directkafka.payloads.registry.avro import RegisteredAvroDecoder
         from directkafka.payloads.registry.client import client_of
+        from directkafka.payloads.registry.decoder import RegisteredDecoder as DecoderOfRegistry
+        from directkafka.payloads.registry.formats import columns_of
 
         header = SCHEMA_HEADERS[payload.column]
-        reader, client = parse_schema(payload.avro_schema), client_of(payload.registry)
+        columns, client = columns_of(payload), client_of(payload.registry)
         # What is set apart stays apart, so it must be so each time that the records are read.
-        return RegisteredAvroDecoder(reader, client, header, is_strict=payload.on_error != "null")
+        return DecoderOfRegistry(columns, client, header, is_strict=payload.on_error != "null")
     if payload.format == "avro":
         from directkafka.payloads.avro.decoder import AvroDecoder
 
-        return AvroDecoder(parse_schema(payload.avro_schema))
+        return AvroDecoder(parse_schema(payload.reader_schema))
+    if payload.format == "protobuf":
+        from directkafka.payloads.protobuf.decoder import ProtobufDecoder
+
+        return ProtobufDecoder(schema_of_text(payload.reader_schema))
     from directkafka.payloads.json.decoder import JsonDecoder
 
     return JsonDecoder(arrow_type(payload.schema), payload.time_zone or _UTC, explains=explains)
@@ -190,45 +195,53 @@ def _own_place(batch: pa.RecordBatch, row: int) -> tuple[str, int, int]:
 
 
 def decode(
-    data: Texts, *, format: str, schema: str | None = None, column: str = "value", time_zone: str = _UTC
+    data: Texts,
+    *,
+    format: str,
+    schema: str | None = None,
+    message: str = "",
+    column: str = "value",
+    time_zone: str = _UTC,
 ) -> Texts:
     """Decode payloads in Arrow columns, as the option ``value.format`` does.
 
     Args:
         data: a column of bytes or texts, or a batch with such a column.
-        format: ``json``, ``avro`` or ``string``.
-        schema: the fields of JSON, in Spark's DDL; of Avro the schema, as JSON.
+        format: ``json``, ``avro``, ``protobuf`` or ``string``.
+        schema: the fields of JSON, in Spark's DDL; of Avro the schema, as JSON; for Protocol Buffers a ``.proto`` file.
+            Of the last two also the name of a file.
+        message: of a ``.proto`` file the one that records are; its first one if empty.
         column: of a batch, the one that is decoded.
         time_zone: of timestamps that name none.
 
     Returns:
-        The same with the column decoded, row by row: a struct of the fields for JSON and Avro, a string for ``string``.
+        The same with the column decoded, row by row: a struct of the fields, or a string for ``string``.
         What cannot be read is null, as with ``from_json`` in PERMISSIVE mode.
 
     Raises:
         OptionError: the format, the schema or the time zone is none.
     """
     if isinstance(data, pa.RecordBatch):
-        decoded = decode(data.column(column), format=format, schema=schema, time_zone=time_zone)
+        decoded = decode(data.column(column), format=format, schema=schema, message=message, time_zone=time_zone)
         return data.set_column(data.schema.get_field_index(column), column, decoded)
-    decoder = decoder_of(_payload(format, schema, time_zone), explains=False)
+    decoder = decoder_of(_payload(format, schema, message, time_zone), explains=False)
     if isinstance(data, pa.ChunkedArray):
         chunks = [decoder.decode(chunk) for chunk in data.chunks]
         return pa.chunked_array(chunks, type=None if chunks else decoder.decode(pa.array([], pa.binary())).type)
     return decoder.decode(data)
 
 
-def _payload(form: str, schema: str | None, time_zone: str) -> Payload:
-    if form not in ("json", "avro", "string"):
-        raise OptionError(option="format", reason=f"expected json, avro or string, found {form!r}")
+def _payload(form: str, schema: str | None, message: str, time_zone: str) -> Payload:
+    if form not in get_args(Format):
+        raise OptionError(option="format", reason=f"expected {', '.join(get_args(Format))}, found {form!r}")
     if (schema is None) is (form != "string"):
-        reason = "JSON has one, in Spark's DDL, Avro one as JSON, and strings have none"
+        reason = "JSON has one in Spark's DDL, Avro one as JSON, Protocol Buffers a .proto file, and strings have none"
         raise OptionError(option="schema", reason=reason)
+    if message and form != "protobuf":
+        raise OptionError(option="message", reason=f"means nothing to {form}")
     try:
         zone_of(time_zone)
-        declared = None
-        if schema is not None:
-            declared = avro_column(schema) if form == "avro" else parse_ddl(schema)
+        declared, text = (None, "") if schema is None else read_schema(form, schema, message)
     except ValueError as error:
         raise OptionError(option="schema", reason=str(error)) from None
     except KeyError:
@@ -237,7 +250,7 @@ def _payload(form: str, schema: str | None, time_zone: str) -> Payload:
         column="value",
         format=form,  # type: ignore[arg-type]
         schema=declared,
-        avro_schema=(schema or "") if form == "avro" else "",
+        reader_schema=text,
         time_zone=time_zone,
     )
 

@@ -8,9 +8,6 @@ from typing import TYPE_CHECKING
 
 from directkafka.errors import OptionError
 from directkafka.options.payloads import Payload, Payloads
-from directkafka.options.schemas.avro import parse_schema
-from directkafka.options.schemas.avro_texts import schema_text
-from directkafka.options.schemas.avro_types import spark_type
 from directkafka.options.source import AssignedPartitions, Strategy, TopicNames
 
 if TYPE_CHECKING:
@@ -57,7 +54,7 @@ def reader_schema_ids(payloads: Payloads) -> dict[str, int]:
 
 def asks_registry(payload: Payload) -> bool:
     """Whether a registry has the schema that records are read with, and not the options."""
-    return payload.registry is not None and not payload.avro_schema
+    return payload.registry is not None and not payload.reader_schema
 
 
 def subject_of(payload: Payload, topics: set[str]) -> str:
@@ -101,14 +98,13 @@ def _with_id(payload: Payload, number: int) -> Payload:
 
 def _read_with(payload: Payload, ask: Callable[[RegistryClient], RegisteredSchema], place: str) -> Payload:
     # Not above: who reads no registry loads no client.
-    from directkafka.payloads.registry.avro import avro_of
     from directkafka.payloads.registry.client import client_of
+    from directkafka.payloads.registry.formats import reader_schema_of
 
     assert payload.registry is not None
     registered = ask(client_of(payload.registry))
     try:
-        # As the tasks read it: one text may have more types in one another than its parts.
-        schema = parse_schema(schema_text(avro_of(registered)))
-        return replace(payload, schema=spark_type(schema), avro_schema=schema_text(schema), schema_id=registered.id)
+        schema, text = reader_schema_of(payload, registered)
     except ValueError as error:
         raise OptionError(option=f"{payload.column}.registry.subject", reason=f"{place}: {error}") from None
+    return replace(payload, schema=schema, reader_schema=text, schema_id=registered.id)

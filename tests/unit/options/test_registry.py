@@ -112,4 +112,4 @@ def test_a_payload_under_a_registry_has_a_column_of_schemas() -> None:
     given = {"value.format": "avro", "value.registry.url": "https://r", "value.on.error": "null"}
     [payload] = read_payloads(RawOptions.read(given))
     assert payload.added_columns == {"value_schema_id": "int", "value_error": "string"}
-    assert (payload.subject, payload.version, payload.avro_schema) == (None, "latest", "")
+    assert (payload.subject, payload.version, payload.reader_schema) == (None, "latest", "")

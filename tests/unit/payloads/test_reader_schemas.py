@@ -37,7 +37,7 @@ def test_the_subject_is_that_of_the_only_topic_and_the_schema_is_one_text(server
     server.add_version("airports", "1", 3, AIRPORT)
     [found] = with_reader_schemas(payloads_of(server), ["clicks", "clicks"])
     assert found.type.simple_string() == "struct<at:string>"
-    assert json.loads(found.avro_schema)["fields"][0]["type"]["symbols"] == ["IAH"]
+    assert json.loads(found.reader_schema)["fields"][0]["type"]["symbols"] == ["IAH"]
     assert reader_schema_ids((found,)) == {"value": 7}
     assert with_reader_schemas((found,), ["clicks"]) == (found,)
     assert len(server.asked) == 2

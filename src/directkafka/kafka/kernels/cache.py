@@ -60,6 +60,10 @@ COMPILED = (
     "payloads.json.kernels.scalars",
     "payloads.json.kernels.scopes",
     "payloads.kernels.nodes",
+    "payloads.kernels.values",
+    "payloads.protobuf.kernels.values",
+    "payloads.protobuf.kernels.wire",
+    "payloads.protobuf.program",
 )
 _PACKAGE = "directkafka"
 _NAME = "directkafka-kernels"

@@ -18,28 +18,27 @@ from directkafka.payloads.avro.kernels.read_records import (
     DEPTH_MAX,
     EMPTY_ELEMENTS_MAX,
     FRAME_FIELDS,
-    IS_NULL,
     PROBLEM_FIELDS,
     read_records,
 )
 from directkafka.payloads.avro.program import Program
 from directkafka.payloads.avro.resolution import resolve
 from directkafka.payloads.columns import Columns
-from directkafka.payloads.kernels import nodes
+from directkafka.payloads.kernels import nodes, values
 from directkafka.payloads.texts import Texts, plain
 
 _REASONS: Final = {
-    numbers.CUT_OFF: "the record ends in the middle of it",
+    values.CUT_OFF: "the record ends in the middle of it",
     numbers.TOO_LARGE: "the number is too large",
     numbers.NEGATIVE: "a length is negative",
-    numbers.NO_UTF8: "the text is no UTF-8",
+    values.NO_UTF8: "the text is no UTF-8",
     numbers.NO_ALTERNATIVE: "the union has no alternative of this number",
     numbers.NO_SYMBOL: "the enum has no symbol of this number that the reader knows",
     numbers.TOO_MANY: f"more elements than the record has bytes, or than {EMPTY_ELEMENTS_MAX} of no bytes",
     numbers.TOO_DEEP: f"more than {DEPTH_MAX} values in one another",
     numbers.NO_BOOLEAN: "neither 0 nor 1",
     numbers.TOO_MANY_DIGITS: "the decimal has more digits than its type",
-    numbers.FULL: "a column of one batch would have more than 2 GiB, or 2 thousand million elements",
+    values.FULL: "a column of one batch would have more than 2 GiB, or 2 thousand million elements",
 }
 
 
@@ -115,7 +114,7 @@ class AvroDecoder:
         found = Texts.of(texts)
         programs = np.full(len(texts), self._first, np.int64)
         if texts.null_count:
-            programs[texts.is_null().to_numpy(zero_copy_only=False)] = IS_NULL
+            programs[texts.is_null().to_numpy(zero_copy_only=False)] = nodes.IS_NULL
         return self.read(found, found.ends[:-1].copy(), programs)
 
     def read(self, texts: Texts, starts: Any, programs: Any) -> pa.Array:

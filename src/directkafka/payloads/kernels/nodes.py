@@ -90,3 +90,16 @@ def put_null(nodes: Any, first: int, row: int) -> None:
             node = of_node(nodes, node, NEXT)
         else:
             node += 1
+
+
+#: In place of a record's program: it is null; nobody knows how to read it.
+IS_NULL: Final = -1
+IS_UNKNOWN: Final = -2
+
+
+@helper
+def put_nothing(nodes: Any, row: int, as_struct: bool) -> None:
+    """What a record is that is null, or cannot be read: a null; or, where the root is a struct, a struct of nulls."""
+    put_null(nodes, 0, row)
+    if as_struct and of_node(nodes, 0, KIND) == STRUCT:
+        set_valid(of_node(nodes, 0, VALIDITY), row)

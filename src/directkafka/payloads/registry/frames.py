@@ -1,18 +1,19 @@
 """The bytes in front of a record that name its schema, as Confluent's serializers write them; or a header that does.
 
-A zero byte, and the schema's number in four bytes, the highest first. In a header it is the same, and the record has
-nothing in front.
+A zero byte, and the schema's number in four bytes, the highest first; then, if the schema has several messages, which
+of them it is (:mod:`.message_indexes`). In a header it is the same, and the record has nothing in front.
 """
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from typing import Any, Final
 
 import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
+from directkafka.payloads.registry.message_indexes import FIRST, read_message_indexes
 from directkafka.payloads.texts import Texts
 
 #: Bytes in front of a record.
@@ -33,19 +34,24 @@ class Frames:
         schemas: int64, of each record its schema's number, or :data:`NO_SCHEMA`.
         starts: int64, of each record the position of its first byte behind the frame.
         problems: what is wrong with a record, by its number.
+        messages: int64, of each record the place of its message's indexes in ``paths``.
+        paths: the indexes of messages.
     """
 
     schemas: Any
     starts: Any
-    problems: dict[int, str] = field(default_factory=dict)
+    problems: dict[int, str]
+    messages: Any
+    paths: list[tuple[int, ...]]
 
 
-def read_frames(texts: Texts, nulls: Any) -> Frames:
+def read_frames(texts: Texts, nulls: Any, *, names_messages: bool = False) -> Frames:
     """Read what stands in front of each record.
 
     Args:
         texts: the column.
         nulls: bool, which records are null.
+        names_messages: whether a message is named behind the schema.
     """
     starts = texts.ends[:-1]
     lengths = texts.ends[1:] - starts
@@ -60,10 +66,19 @@ def read_frames(texts: Texts, nulls: Any) -> Frames:
     }
     for number, found in zip(framed[~known].tolist(), magic[~known].tolist(), strict=True):
         problems[number] = f"it begins with the byte 0x{found:02x}, not with 0x00 and a schema's number"
-    return Frames(schemas, np.where(schemas == NO_SCHEMA, starts, starts + FRAME), problems)
+    behind = np.where(schemas == NO_SCHEMA, starts, starts + FRAME)
+    messages, paths = np.zeros(len(starts), np.int64), [FIRST]
+    if names_messages:
+        rows = np.flatnonzero(schemas != NO_SCHEMA)
+        found_messages = read_message_indexes(texts.data, behind[rows], texts.ends[1:][rows])
+        behind[rows], messages[rows], paths = found_messages.behind, found_messages.codes, found_messages.paths
+        for place, problem in found_messages.problems.items():
+            problems[int(rows[place])] = problem
+        schemas[[int(rows[place]) for place in found_messages.problems]] = NO_SCHEMA
+    return Frames(schemas, behind, problems, messages, paths)
 
 
-def read_headers(texts: Texts, nulls: Any, headers: pa.Array, name: str) -> Frames:
+def read_headers(texts: Texts, nulls: Any, headers: pa.Array, name: str, *, names_messages: bool = False) -> Frames:
     """Read the header that names each record's schema; of several the last one counts, as in Java.
 
     Where a record has none, its schema's number stands in front of it.
@@ -73,39 +88,40 @@ def read_headers(texts: Texts, nulls: Any, headers: pa.Array, name: str) -> Fram
         nulls: bool, which records are null.
         headers: of each record a list of key and value.
         name: of the header.
+        names_messages: whether a message is named behind the schema.
     """
-    found = read_frames(texts, nulls)
-    rows, numbers, problems = _of_headers(headers, name)
-    keep = ~nulls[rows]
-    rows, numbers = rows[keep], numbers[keep]
-    found.schemas[rows] = numbers
+    found = read_frames(texts, nulls, names_messages=names_messages)
+    named_rows, own_frames, problems = _of_headers(headers, name, names_messages=names_messages)
+    keep = ~nulls[named_rows]
+    rows = named_rows[keep]
+    found.schemas[rows] = own_frames.schemas[keep]
     found.starts[rows] = texts.ends[:-1][rows]
+    found.messages[rows] = own_frames.messages[keep] + len(found.paths)
     own = {number: problem for number, problem in problems.items() if not nulls[number]}
     named = set(rows.tolist())
     kept = {number: problem for number, problem in found.problems.items() if number not in named}
-    return Frames(found.schemas, found.starts, kept | own)
+    return Frames(found.schemas, found.starts, kept | own, found.messages, found.paths + own_frames.paths)
 
 
-def _of_headers(headers: pa.Array, name: str) -> tuple[Any, Any, dict[int, str]]:
-    """Rows with such a header, the schemas' numbers, and what is wrong with headers."""
+def _of_headers(headers: pa.Array, name: str, *, names_messages: bool) -> tuple[Any, Frames, dict[int, str]]:
+    """Rows with such a header, what the headers say, and what is wrong with them."""
     entries = headers.flatten()
     chosen = np.flatnonzero(pc.equal(entries.field("key"), name).to_numpy(zero_copy_only=False))
     rows = pc.list_parent_indices(headers).to_numpy()[chosen].astype(np.int64)
     # Of several in one row the last one.
     last = len(rows) - 1 - np.unique(rows[::-1], return_index=True)[1]
     rows, chosen = rows[last], chosen[last]
-    values = Texts.of(entries.field("value").take(pa.array(chosen)))
-    starts = values.ends[:-1]
-    lengths = values.ends[1:] - starts
-    numbers = np.full(len(rows), NO_SCHEMA, np.int64)
-    framed = np.flatnonzero(lengths == FRAME)
-    magic, found = _numbers(values.data, starts[framed])
-    numbers[framed[magic == _MAGIC]] = found[magic == _MAGIC]
+    found = entries.field("value").take(pa.array(chosen))
+    values = Texts.of(found)
+    frames = read_frames(values, found.is_null().to_numpy(zero_copy_only=False), names_messages=names_messages)
+    lengths = values.ends[1:] - values.ends[:-1]
+    # Behind the schema, and the message, there is nothing.
+    frames.schemas[frames.starts != values.ends[1:]] = NO_SCHEMA
     problems = {
         int(rows[index]): f"the header {name} names {_GUID if lengths[index] == _GUID_BYTES else 'no schema'}"
-        for index in np.flatnonzero(numbers == NO_SCHEMA)
+        for index in np.flatnonzero(frames.schemas == NO_SCHEMA)
     }
-    return rows, numbers, problems
+    return rows, frames, problems
 
 
 def _numbers(data: Any, starts: Any) -> tuple[Any, Any]:

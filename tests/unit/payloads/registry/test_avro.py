@@ -15,8 +15,9 @@ from directkafka.errors.registry import RegistryUnavailableError, SchemaNotFound
 from directkafka.options.registry import Registry
 from directkafka.options.schemas.avro import parse_schema
 from directkafka.payloads.registry import client as client_module
-from directkafka.payloads.registry.avro import RegisteredAvroDecoder, parse_registered
+from directkafka.payloads.registry.avro import AvroRecords, parse_registered
 from directkafka.payloads.registry.client import RegistryClient
+from directkafka.payloads.registry.decoder import RegisteredDecoder
 
 HEADER = "__value_schema_id"
 
@@ -39,18 +40,16 @@ def server() -> Iterator[RegistryServer]:
 
 
 @pytest.fixture
-def decoder(server: RegistryServer) -> RegisteredAvroDecoder:
+def decoder(server: RegistryServer) -> RegisteredDecoder:
     client = RegistryClient(Registry(urls=(server.url,), option="value.registry.url"))
-    return RegisteredAvroDecoder(parse_schema(json.dumps(NEW)), client, HEADER)
+    return RegisteredDecoder(AvroRecords(parse_schema(json.dumps(NEW))), client, HEADER)
 
 
 def framed(number: int, schema: Any, value: Any) -> bytes:
     return b"\0" + number.to_bytes(4, "big") + written(schema, [value])[0]
 
 
-def test_records_of_several_schemas_may_follow_each_other(
-    decoder: RegisteredAvroDecoder, server: RegistryServer
-) -> None:
+def test_records_of_several_schemas_may_follow_each_other(decoder: RegisteredDecoder, server: RegistryServer) -> None:
     texts = [framed(1, OLD, {"id": 1}), framed(2, NEW, {"id": 2, "page": ("string", "/2")}), None] * 2
     rows = [{"id": 1, "page": None}, {"id": 2, "page": "/2"}, None] * 2
     for _ in range(2):
@@ -60,7 +59,7 @@ def test_records_of_several_schemas_may_follow_each_other(
     assert sorted(server.asked) == ["/schemas/ids/1", "/schemas/ids/2"]
 
 
-def test_what_cannot_be_read_is_told_with_its_reason(decoder: RegisteredAvroDecoder, server: RegistryServer) -> None:
+def test_what_cannot_be_read_is_told_with_its_reason(decoder: RegisteredDecoder, server: RegistryServer) -> None:
     server.add(3, {"type": "record", "name": "Other", "fields": [ID]})
     server.add(4, "message M {}", schemaType="PROTOBUF")
     server.add(5, record({"name": "id", "type": "string"}))
@@ -84,7 +83,7 @@ def test_what_cannot_be_read_is_told_with_its_reason(decoder: RegisteredAvroDeco
 
 
 def test_a_schema_that_comes_later_is_asked_for_again(
-    decoder: RegisteredAvroDecoder, server: RegistryServer, monkeypatch: pytest.MonkeyPatch
+    decoder: RegisteredDecoder, server: RegistryServer, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(client_module, "_MISSED_S", 0.0)
     text = pa.array([framed(9, OLD, {"id": 1})], pa.binary())
@@ -94,7 +93,7 @@ def test_a_schema_that_comes_later_is_asked_for_again(
 
 
 def test_what_looks_like_many_numbers_is_not_asked_for_one_by_one(
-    decoder: RegisteredAvroDecoder, server: RegistryServer
+    decoder: RegisteredDecoder, server: RegistryServer
 ) -> None:
     texts = [b"\0" + number.to_bytes(4, "big") for number in range(1000, 2000)]
     decoder.decode(pa.array([*texts, framed(2, NEW, {"id": 1, "page": None})], pa.binary()))
@@ -106,12 +105,12 @@ def test_what_looks_like_many_numbers_is_not_asked_for_one_by_one(
 def test_where_records_are_set_apart_a_schema_must_be_there(server: RegistryServer) -> None:
     """A record that is set apart today and read tomorrow would be in both places, or in none."""
     client = RegistryClient(Registry(urls=(server.url,), option="value.registry.url"))
-    strict = RegisteredAvroDecoder(parse_schema(json.dumps(NEW)), client, HEADER, is_strict=True)
+    strict = RegisteredDecoder(AvroRecords(parse_schema(json.dumps(NEW))), client, HEADER, is_strict=True)
     with pytest.raises(SchemaNotFoundError, match=r"does not have schema 9: .* set on\.error = null"):
         strict.decode(pa.array([framed(9, OLD, {"id": 1})], pa.binary()))
 
 
-def test_known_schemas_need_no_registry(decoder: RegisteredAvroDecoder, server: RegistryServer) -> None:
+def test_known_schemas_need_no_registry(decoder: RegisteredDecoder, server: RegistryServer) -> None:
     text = pa.array([framed(1, OLD, {"id": 1})], pa.binary())
     decoder.decode(text)
     server.failures = 1_000
@@ -120,7 +119,7 @@ def test_known_schemas_need_no_registry(decoder: RegisteredAvroDecoder, server: 
         decoder.decode(pa.array([framed(2, OLD, {"id": 1})], pa.binary()))
 
 
-def test_a_header_may_name_the_schema(decoder: RegisteredAvroDecoder) -> None:
+def test_a_header_may_name_the_schema(decoder: RegisteredDecoder) -> None:
     headers = pa.array(
         [[(HEADER, b"\0\0\0\0\1")], []], pa.list_(pa.struct([("key", pa.string()), ("value", pa.binary())]))
     )

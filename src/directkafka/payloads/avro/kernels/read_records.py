@@ -12,12 +12,8 @@ from typing import Any, Final, NamedTuple
 from directkafka.kafka.kernels.addresses import load32, store32
 from directkafka.kafka.kernels.compile import INT64, INT64S, helper, kernel, unwrapped
 from directkafka.payloads.avro.kernels.numbers import (
-    CUT_OFF,
-    END_MAX,
-    FULL,
     NEGATIVE,
     NO_ALTERNATIVE,
-    NO_ROOM,
     NO_SYMBOL,
     REFUSED,
     TOO_DEEP,
@@ -26,7 +22,6 @@ from directkafka.payloads.avro.kernels.numbers import (
     read_long,
 )
 from directkafka.payloads.avro.kernels.values import (
-    put_bytes,
     read_boolean,
     read_bytes,
     read_decimal,
@@ -75,15 +70,16 @@ from directkafka.payloads.avro.program import (
 )
 from directkafka.payloads.kernels.nodes import (
     ENDS,
-    KIND,
+    IS_UNKNOWN,
     ROWS_MAX,
-    STRUCT,
     VALIDITY,
     VALUES,
     of_node,
+    put_nothing,
     put_null,
     set_valid,
 )
+from directkafka.payloads.kernels.values import CUT_OFF, END_MAX, FULL, NO_ROOM, put_bytes
 
 #: Scopes in one another: lists, defaults, calls; and the numbers that are kept of each.
 DEPTH_MAX: Final = 1000
@@ -93,9 +89,6 @@ EMPTY_ELEMENTS_MAX: Final = 1_000
 #: Numbers that are told of a record that cannot be read: its number, what is wrong, the instruction, the place in it.
 PROBLEM_FIELDS: Final = 4
 BEHIND_THE_END: Final = -20
-#: In place of a program: the record is null; nobody knows how to read it.
-IS_NULL: Final = -1
-IS_UNKNOWN: Final = -2
 
 
 @helper
@@ -331,14 +324,6 @@ def _run(nodes: Any, lines: Any, frames: Any, constants: int, state: State) -> S
     return state
 
 
-@helper
-def _put_nothing(nodes: Any, row: int, as_struct: bool) -> None:
-    """A null; or, where the root is a struct, a struct of nulls."""
-    put_null(nodes, 0, row)
-    if as_struct and of_node(nodes, 0, KIND) == STRUCT:
-        set_valid(of_node(nodes, 0, VALIDITY), row)
-
-
 @kernel(INT64(INT64, INT64S, INT64S, INT64S, INT64, INT64, INT64S, INT64, INT64S, INT64S, INT64S))
 def read_records(
     data: int,
@@ -358,7 +343,8 @@ def read_records(
     Args:
         data: address of the records' bytes.
         starts, ends: of each record, the positions of its first byte and of the one behind its last.
-        programs: of each record, its program's first instruction, :data:`IS_NULL` or :data:`IS_UNKNOWN`.
+        programs: of each record, its program's first instruction, or what :mod:`directkafka.payloads.kernels.nodes` has
+            for one that is null or unknown.
         first, rows: the records ``[first, rows)`` are read.
         lines: the instructions of all programs.
         constants: address of the bytes that programs have.
@@ -373,7 +359,7 @@ def read_records(
     of_nodes, of_lines, of_frames = unwrapped(nodes), unwrapped(lines), unwrapped(frames)
     for record in range(first, rows):
         if programs[record] < 0:
-            _put_nothing(of_nodes, record, programs[record] == IS_UNKNOWN)
+            put_nothing(of_nodes, record, programs[record] == IS_UNKNOWN)
             continue
         start, end = data + starts[record], data + ends[record]
         state = _run(of_nodes, of_lines, of_frames, constants, State(programs[record], record, start, end, 0, 0))
@@ -382,7 +368,7 @@ def read_records(
             frames[0] = of_lines[pc * FIELDS + NODE]
             return record
         if at != end:
-            _put_nothing(of_nodes, record, True)
+            put_nothing(of_nodes, record, True)
             count = problems[last] * PROBLEM_FIELDS
             problems[count] = record
             problems[count + 1] = at if at < 0 else BEHIND_THE_END

@@ -23,15 +23,9 @@ from directkafka.kafka.kernels.addresses import (
 )
 from directkafka.kafka.kernels.compile import helper
 from directkafka.payloads.avro.kernels.numbers import (
-    CUT_OFF,
-    END_MAX,
-    FULL,
     NO_BOOLEAN,
-    NO_ROOM,
-    NO_UTF8,
     TOO_LARGE,
     TOO_MANY_DIGITS,
-    is_utf8,
     read_length,
     read_long,
 )
@@ -46,6 +40,7 @@ from directkafka.payloads.avro.program import (
     TEXT,
 )
 from directkafka.payloads.kernels.nodes import BYTES_MAX, ENDS, NEXT, VALIDITY, VALUES, of_node, set_valid
+from directkafka.payloads.kernels.values import CUT_OFF, END_MAX, FULL, NO_ROOM, NO_UTF8, is_utf8, put_bytes
 
 _INT_MIN: Final = -(1 << 31)
 _INT_MAX: Final = (1 << 31) - 1
@@ -123,18 +118,6 @@ def read_real(operation: int, values: int, row: int, at: int, end: int) -> int:
     else:
         copy(values + size * row, at, size)
     return at + size
-
-
-@helper
-def put_bytes(nodes: Any, node: int, row: int, at: int, length: int) -> int:
-    """Bytes, as those of a row; 0, or that there is no room."""
-    ends = of_node(nodes, node, ENDS) + 4 * row
-    start = load32(ends)
-    if start + length > of_node(nodes, node, BYTES_MAX):
-        return NO_ROOM if start + length <= END_MAX else FULL
-    copy(of_node(nodes, node, VALUES) + start, at, length)
-    store32(ends + 4, start + length)
-    return 0
 
 
 @helper

@@ -1,0 +1,77 @@
+"""Values of any format in kernels: texts and bytes into their columns, and whether texts are UTF-8."""
+
+# ruff: noqa: PLR0911, C901 - as numba compiles it best
+from __future__ import annotations
+
+from typing import Any, Final
+
+from directkafka.kafka.kernels.addresses import copy, load8, load32, load64, store32
+from directkafka.kafka.kernels.compile import helper
+from directkafka.payloads.kernels.nodes import BYTES_MAX, ENDS, VALUES, of_node
+
+# In place of a position: what is wrong.
+CUT_OFF: Final = -1
+NO_ROOM: Final = -2
+NO_UTF8: Final = -5
+FULL: Final = -13
+
+#: What the ends of texts and lists may be at most.
+END_MAX: Final = (1 << 31) - 1
+
+_HIGH_BITS: Final = -0x7F7F7F7F7F7F7F80
+
+
+@helper
+def put_bytes(nodes: Any, node: int, row: int, at: int, length: int) -> int:
+    """Bytes, as those of a row; 0, or that there is no room."""
+    ends = of_node(nodes, node, ENDS) + 4 * row
+    start = load32(ends)
+    if start + length > of_node(nodes, node, BYTES_MAX):
+        return NO_ROOM if start + length <= END_MAX else FULL
+    copy(of_node(nodes, node, VALUES) + start, at, length)
+    store32(ends + 4, start + length)
+    return 0
+
+
+@helper
+def _is_continued(at: int, end: int, count: int) -> bool:
+    """Whether so many bytes are here that go on with a character."""
+    if at + count > end:
+        return False
+    for place in range(at, at + count):  # noqa: SIM110 - as numba compiles it
+        if (load8(place) & 0xC0) != 0x80:
+            return False
+    return True
+
+
+@helper
+def is_utf8(at: int, end: int) -> bool:
+    """Whether bytes are UTF-8 (RFC 3629); none behind the end is read."""
+    while at < end:
+        if at + 8 <= end and (load64(at) & _HIGH_BITS) == 0:
+            at += 8
+            continue
+        found = load8(at)
+        if found < 0x80:
+            at += 1
+        elif 0xC2 <= found <= 0xDF:
+            if not _is_continued(at + 1, end, 1):
+                return False
+            at += 2
+        elif 0xE0 <= found <= 0xEF:
+            if not _is_continued(at + 1, end, 2):
+                return False
+            second = load8(at + 1)
+            if (found == 0xE0 and second < 0xA0) or (found == 0xED and second > 0x9F):
+                return False
+            at += 3
+        elif 0xF0 <= found <= 0xF4:
+            if not _is_continued(at + 1, end, 3):
+                return False
+            second = load8(at + 1)
+            if (found == 0xF0 and second < 0x90) or (found == 0xF4 and second > 0x8F):
+                return False
+            at += 4
+        else:
+            return False
+    return True

@@ -1,0 +1,1 @@
+"""Protocol Buffers: records in its binary encoding to columns of a message's fields."""

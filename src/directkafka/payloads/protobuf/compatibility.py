@@ -1,0 +1,61 @@
+"""Compatibility of messages: whether records of one can be read as another, by the rules for changed files.
+
+https://protobuf.dev/programming-guides/proto3/#updating says which types may take each other's place. Not allowed here
+is what would give other values: numbers with a sign for numbers without one, and one value for a list.
+"""
+
+from __future__ import annotations
+
+from typing import Final
+
+from directkafka.options.schemas.protobuf.schema import ENUM, GROUP, MESSAGE, ProtobufField, ProtobufSchema
+
+_VARINTS: Final = ("int32", "int64", "uint32", "bool", ENUM)
+#: By type of the reader, which types of writers it takes. That a number is too large for it is told of each record.
+_TAKEN: Final = {
+    **dict.fromkeys(("int32", "int64", "bool", ENUM), frozenset(_VARINTS)),
+    "uint32": frozenset({"uint32", "uint64", "bool"}),
+    "uint64": frozenset({"uint32", "uint64", "bool"}),
+    **dict.fromkeys(("sint32", "sint64"), frozenset({"sint32", "sint64"})),
+    "bytes": frozenset({"bytes", "string", MESSAGE}),
+    "string": frozenset({"string", "bytes"}),
+}
+
+
+def check_readable(writer: ProtobufSchema, message: str, reader: ProtobufSchema) -> None:
+    """See that records of a message can be read as the reader's.
+
+    Args:
+        writer: the schema that records were written with.
+        message: the full name of the message in it that they are.
+        reader: the schema of the columns.
+
+    Raises:
+        ValueError: they cannot; the message has the path.
+    """
+    if message.rpartition(".")[2] != reader.message.rpartition(".")[2]:
+        raise ValueError(f"it is a {message}, and the columns are those of {reader.message}")
+    seen: set[tuple[str, str]] = set()
+    waiting = [(message, reader.message, "")]
+    while waiting:
+        theirs, ours, path = waiting.pop()
+        if (theirs, ours) in seen:
+            continue
+        seen.add((theirs, ours))
+        by_number = {field.number: field for field in writer.messages[theirs].fields}
+        for field in reader.messages[ours].fields:
+            found = by_number.get(field.number)
+            if found is None:
+                continue
+            below = f"{path}.{field.name}" if path else field.name
+            if reason := _difference(found, field):
+                raise ValueError(f"{below}: {reason}")
+            if field.kind in (MESSAGE, GROUP):
+                waiting.append((found.type_name, field.type_name, below))
+
+
+def _difference(writer: ProtobufField, reader: ProtobufField) -> str:
+    taken = _TAKEN.get(reader.kind, frozenset({reader.kind}))
+    if writer.kind not in taken:
+        return f"it is {writer.kind} there, and {reader.kind} here"
+    return "it is a list there, and one value here" if writer.is_repeated and not reader.is_repeated else ""
