@@ -79,7 +79,7 @@ _SCHEMAS: Final[dict[Format, str]] = {
     "protobuf": "the .proto file",
 }
 #: The formats whose records may name a schema of a registry.
-_REGISTERED: Final = ("avro", "protobuf")
+_REGISTERED: Final = ("json", "avro", "protobuf")
 
 SPECS: Final = {column: _specs(column) for column in PAYLOAD_COLUMNS}
 

@@ -68,8 +68,9 @@ def decoder_of(payload: Payload, *, explains: bool = True) -> Decoder:
         payload: what the texts are.
         explains: whether somebody reads what is wrong with each text.
     """
-    if payload.schema is None:
+    if payload.format == "string":
         return TextDecoder()
+    assert payload.schema is not None, "it was given or looked up"
     # Not above: a process loads the kernels of the formats that it reads.
     if payload.registry is not None:
         from directkafka.payloads.registry.client import client_of
@@ -77,7 +78,7 @@ def decoder_of(payload: Payload, *, explains: bool = True) -> Decoder:
         from directkafka.payloads.registry.formats import columns_of
 
         header = SCHEMA_HEADERS[payload.column]
-        columns, client = columns_of(payload), client_of(payload.registry)
+        columns, client = columns_of(payload, explains=explains), client_of(payload.registry)
         # What is set apart stays apart, so it must be so each time that the records are read.
         return DecoderOfRegistry(columns, client, header, is_strict=payload.on_error != "null")
     if payload.format == "avro":

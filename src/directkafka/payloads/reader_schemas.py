@@ -54,7 +54,7 @@ def reader_schema_ids(payloads: Payloads) -> dict[str, int]:
 
 def asks_registry(payload: Payload) -> bool:
     """Whether a registry has the schema that records are read with, and not the options."""
-    return payload.registry is not None and not payload.reader_schema
+    return payload.registry is not None and payload.schema is None
 
 
 def subject_of(payload: Payload, topics: set[str]) -> str:

@@ -6,6 +6,7 @@ import json
 import sqlite3
 from collections.abc import Callable, Iterator
 from contextlib import closing
+from datetime import date
 from pathlib import Path
 from typing import Any
 
@@ -106,6 +107,21 @@ def test_an_rdd_s_batches_are_typed(session: SparkSession, servers: str, clicks:
     ranges = [dk.OffsetRange(clicks, 0, 0, 6)]
     rdd = dk.create_rdd(session.sparkContext, params, ranges, arrow_handler=ids_and_schemas)
     assert rdd.collect() == [(1, 1), (2, 2), (3, 1), (None, None), (None, 7), (None, None)]
+
+
+def test_json_behind_frames_is_typed_by_its_registered_schema(
+    reading: Reading, servers: str, create_topic: Callable[..., str], registry: RegistryServer
+) -> None:
+    topic = create_topic(1)
+    schema = {"type": "object", "properties": {"id": {"type": "integer"}, "at": {"type": "string", "format": "date"}}}
+    registry.add(3, schema, schemaType="JSON")
+    registry.add_version(f"{topic}-value", "latest", 3, schema, schemaType="JSON")
+    produce(servers, topic, [b"\0\0\0\0\3" + b'{"id": 1, "at": "2026-03-01"}', None, framed(1, OLD, {"id": 1})])
+    options = {"value__format": "json", "value__registry__url": registry.url, "value__on__error": "null"}
+    rows = reading(subscribe=topic, **options).load().orderBy("offset").collect()
+    assert rows[0].value.asDict() == {"id": 1, "at": date(2026, 3, 1)}
+    assert [row.value_schema_id for row in rows] == [3, None, 1]
+    assert rows[2].value_error == "it was written with schema 1: it is of type AVRO, not JSON"
 
 
 def ids_and_schemas(batch: pa.RecordBatch) -> list[tuple[int | None, int | None]]:

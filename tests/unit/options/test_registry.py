@@ -82,7 +82,7 @@ def test_certificates_are_those_of_kafka_s_options_and_errors_have_their_whole_n
     [
         ({"value.format": "avro"}, "is missing: value.format = avro needs the schema, as JSON"),
         (
-            {"value.format": "json", "value.registry.url": "https://r", "value.schema": "a INT"},
+            {"value.format": "string", "value.registry.url": "https://r"},
             "means nothing to value.format",
         ),
         ({"value.format": "avro", "value.schema": '"int"', "value.registry.version": "2"}, "is for a registry"),

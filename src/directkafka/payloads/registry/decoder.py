@@ -87,7 +87,7 @@ class RegisteredDecoder:
         frames = self._frames_of(found, nulls)
         programs = self._programs_of(frames, nulls)
         array = self._columns.read(found, frames.starts, programs)
-        self.problems = dict(sorted({**frames.problems, **self._columns.problems}.items()))
+        self.problems = dict(sorted({**self._columns.problems, **frames.problems}.items()))
         missing = frames.schemas == NO_SCHEMA
         self.schema_ids = pa.array(frames.schemas.astype(np.uint32).astype(np.int32), mask=missing)
         return array

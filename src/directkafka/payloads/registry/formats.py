@@ -2,21 +2,33 @@
 
 from __future__ import annotations
 
+from importlib import import_module
+from typing import Final
+
 from directkafka.options.payloads import Payload
 from directkafka.options.schemas.avro import parse_schema
 from directkafka.options.schemas.ddl import FieldType
 from directkafka.options.schemas.protobuf.schema import schema_of_text
+from directkafka.payloads.arrow_types import arrow_type
 from directkafka.payloads.registry.client import RegisteredSchema
 from directkafka.payloads.registry.decoder import RecordColumns
 
+_UTC: Final = "UTC"
 
-def columns_of(payload: Payload) -> RecordColumns:
+
+def columns_of(payload: Payload, *, explains: bool = True) -> RecordColumns:
     """The columns that records of a payload become.
 
     Args:
         payload: with the schema that they are read with.
+        explains: whether somebody reads what is wrong with each record.
     """
     # Not above: a process loads the kernels of the formats that it reads.
+    if payload.format == "json":
+        from directkafka.payloads.registry.json import JsonRecords
+
+        assert payload.schema is not None, "it was looked up"
+        return JsonRecords(arrow_type(payload.schema), payload.time_zone or _UTC, explains=explains)
     if payload.format == "protobuf":
         from directkafka.payloads.registry.protobuf import ProtobufRecords
 
@@ -36,8 +48,6 @@ def reader_schema_of(payload: Payload, registered: RegisteredSchema) -> tuple[Fi
     Raises:
         ValueError: it is of another format, is no schema, or no column is for it.
     """
-    if payload.format == "protobuf":
-        from directkafka.payloads.registry.protobuf import reader_schema_of as of_format
-    else:
-        from directkafka.payloads.registry.avro import reader_schema_of as of_format
-    return of_format(registered, payload.message)
+    module = import_module(f"directkafka.payloads.registry.{payload.format}")
+    found: tuple[FieldType, str] = module.reader_schema_of(registered, payload.message)
+    return found
