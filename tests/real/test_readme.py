@@ -150,7 +150,7 @@ def test_the_tests_of_the_guides_pass(tmp_path: Path) -> None:
     """In a folder without a conftest: all that they have is what the package's plugin brings."""
     guides = (FIRST_STEPS, ROOT / "docs" / "guide" / "testing.md")
     tests = [block for guide in guides for block in blocks(guide, "python") if block.startswith("def test_")]
-    assert len(tests) == 5
+    assert len(tests) == 6
     (tmp_path / "test_guides.py").write_text("\n\n".join(tests))
     done = subprocess.run(
         [sys.executable, "-m", "pytest", "-q", "-p", "no:cacheprovider", "test_guides.py"],

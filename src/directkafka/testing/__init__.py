@@ -12,13 +12,15 @@ if TYPE_CHECKING:
     from directkafka.testing.kafka_broker import KafkaBroker
     from directkafka.testing.mariadb import EmbeddedMariaDB
     from directkafka.testing.postgres import EmbeddedPostgres
+    from directkafka.testing.schema_registry import SchemaRegistry
 
-__all__ = ["EmbeddedMariaDB", "EmbeddedPostgres", "KafkaBroker"]
+__all__ = ["EmbeddedMariaDB", "EmbeddedPostgres", "KafkaBroker", "SchemaRegistry"]
 
 _HOMES = {
     "EmbeddedMariaDB": "directkafka.testing.mariadb",
     "EmbeddedPostgres": "directkafka.testing.postgres",
     "KafkaBroker": "directkafka.testing.kafka_broker",
+    "SchemaRegistry": "directkafka.testing.schema_registry",
 }
 
 

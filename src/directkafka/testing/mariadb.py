@@ -289,7 +289,7 @@ def mariadb_home(*, progress: Callable[[str], None] = silent) -> Path:
     jars = fetch_jars(f"mariadb/{MARIADB_VERSION}", [module], what=what, progress=progress)
     draft = Path(tempfile.mkdtemp(prefix=home.name, dir=home.parent))
     try:
-        _unpack(jars / module.jar, draft)
+        _unpack(jars / module.file, draft)
         # Another process may have been faster; only a complete folder ever has the final name.
         with contextlib.suppress(OSError):
             draft.rename(home)

@@ -30,7 +30,7 @@ _IVY_S = 900.0
 _compared: set[Path] = set()
 
 _IVY_FILE = """\
-<ivy-module version="2.0">
+<ivy-module version="2.0" xmlns:m="http://ant.apache.org/ivy/maven">
   <info organisation="directkafka" module="fetched"/>
   <dependencies>
 {dependencies}
@@ -41,17 +41,23 @@ _IVY_FILE = """\
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Module:
-    """One published artifact; with ``transitive``, also what it depends on."""
+    """One published artifact; with ``transitive``, also what it depends on.
+
+    Attributes:
+        classifier, extension: of its file, where that is not the artifact's jar.
+    """
 
     organisation: str
     name: str
     revision: str
     transitive: bool = True
+    classifier: str = ""
+    extension: str = "jar"
 
     @property
-    def jar(self) -> str:
-        """Its file name."""
-        return f"{self.name}-{self.revision}.jar"
+    def file(self) -> str:
+        """The name of its file in the folder that it is fetched into."""
+        return f"{self.name}-{self.revision}.{self.extension}"
 
     def __str__(self) -> str:
         return f"{self.organisation}:{self.name}:{self.revision}"
@@ -101,7 +107,7 @@ def pinned_sums(place: str) -> dict[str, str]:
 def _compare(folder: Path, sums: Mapping[str, str], remedy: str) -> None:
     if not sums:
         return
-    found = {path.name: hashlib.sha256(path.read_bytes()).hexdigest() for path in folder.glob("*.jar")}
+    found = {path.name: hashlib.sha256(path.read_bytes()).hexdigest() for path in folder.iterdir()}
     wrong = sorted(name for name in {*found, *sums} if found.get(name) != sums.get(name))
     if wrong:
         raise EnvironmentFaultError(
@@ -133,7 +139,7 @@ def _fetch(
         ivy_file = draft / "ivy.xml"
         ivy_file.write_text(_IVY_FILE.format(dependencies="\n".join(map(_dependency, modules))))
         code, lines = _run_ivy(ivy_file, draft / "jars", progress)
-        if code != 0 or not all((draft / "jars" / module.jar).exists() for module in modules):
+        if code != 0 or not all((draft / "jars" / module.file).exists() for module in modules):
             raise _failure(code, lines, jars, what)
         _compare(draft / "jars", sums, "Look at where it came from: a proxy or a mirror, or a broken download.")
         # Only a complete folder ever has the final name.
@@ -144,10 +150,14 @@ def _fetch(
 
 def _dependency(module: Module) -> str:
     transitive = str(module.transitive).lower()
-    return (
+    head = (
         f'    <dependency org="{module.organisation}" name="{module.name}" rev="{module.revision}" '
-        f'conf="default" transitive="{transitive}"/>'
+        f'conf="default" transitive="{transitive}"'
     )
+    if not module.classifier:
+        return f"{head}/>"
+    kind = f'type="{module.extension}" ext="{module.extension}" m:classifier="{module.classifier}" conf="default"'
+    return f'{head}>\n      <artifact name="{module.name}" {kind}/>\n    </dependency>'
 
 
 def _run_ivy(ivy_file: Path, into: Path, progress: Callable[[str], None]) -> tuple[int, list[str]]:

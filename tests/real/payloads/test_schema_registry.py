@@ -1,0 +1,161 @@
+"""A real registry, and records that Confluent's own serializers have written: each is read as it was meant."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable, Iterator
+from datetime import UTC, date, datetime
+from decimal import Decimal
+from typing import Any
+
+import pytest
+from confluent_kafka.schema_registry import SchemaRegistryClient, record_subject_name_strategy
+from confluent_kafka.schema_registry.avro import AvroSerializer
+from confluent_kafka.schema_registry.json_schema import JSONSerializer
+from confluent_kafka.schema_registry.protobuf import ProtobufSerializer
+from confluent_kafka.serialization import MessageField, SerializationContext
+from pyspark.sql import SparkSession
+from tests.protobuf_records import compiled, message_class
+from tests.real.kafka.logs import produce
+
+import directkafka as dk
+from directkafka.testing import KafkaBroker, SchemaRegistry
+
+# The server has 142 MB.
+pytestmark = [pytest.mark.real, pytest.mark.slow]
+
+AVRO = {
+    "type": "record",
+    "name": "Flight",
+    "namespace": "air",
+    "fields": [
+        {"name": "id", "type": "long"},
+        {"name": "carrier", "type": ["null", "string"], "default": None},
+        {"name": "fare", "type": {"type": "bytes", "logicalType": "decimal", "precision": 9, "scale": 2}},
+        {"name": "on", "type": {"type": "int", "logicalType": "date"}},
+        {"name": "at", "type": {"type": "long", "logicalType": "timestamp-micros"}},
+        {"name": "legs", "type": {"type": "array", "items": "string"}},
+    ],
+}
+WIDER = {**AVRO, "fields": [*AVRO["fields"], {"name": "gate", "type": "string", "default": "?"}]}  # type: ignore[misc]
+FLIGHT = {
+    "id": 1,
+    "carrier": "UA",
+    "fare": Decimal("12.50"),
+    "on": date(2026, 3, 1),
+    "at": datetime(2026, 3, 1, 12, tzinfo=UTC),
+    "legs": ["JFK", "LAX"],
+}
+PROTO = """
+syntax = "proto3"; package air;
+message Refund { int64 id = 1; }
+message Flight { int64 id = 1; optional string carrier = 2; repeated string legs = 3; map<string, uint64> miles = 4; }
+"""
+JSON = {
+    "$schema": "http://json-schema.org/draft-07/schema#",
+    "title": "Flight",
+    "type": "object",
+    "properties": {"id": {"type": "integer"}, "carrier": {"type": ["null", "string"]}, "legs": {"type": "array",
+                   "items": {"type": "string"}}},
+}  # fmt: skip
+
+
+@pytest.fixture(scope="module")
+def registry() -> Iterator[SchemaRegistry]:
+    with SchemaRegistry() as running:
+        yield running
+
+
+@pytest.fixture
+def client(registry: SchemaRegistry) -> Iterator[SchemaRegistryClient]:
+    with SchemaRegistryClient({"url": registry.url}) as client:
+        yield client
+
+
+@pytest.fixture
+def topic(create_topic: Callable[..., str]) -> str:
+    return create_topic()
+
+
+def value_of(topic: str) -> SerializationContext:
+    return SerializationContext(topic, MessageField.VALUE)
+
+
+def rows_of(
+    spark: SparkSession, broker: KafkaBroker, registry: SchemaRegistry, topic: str, form: str, **more: str
+) -> list[Any]:
+    session = spark.newSession()
+    dk.register(session)
+    reader = session.read.format("directkafka").option("kafka.bootstrap.servers", broker.bootstrap_servers)
+    given = {"subscribe": topic, "value.format": form, "value.registry.url": registry.url}
+    for name, text in {**given, **{name.replace("__", "."): text for name, text in more.items()}}.items():
+        reader = reader.option(name, text)
+    rows = reader.load().orderBy("offset").collect()
+    return [None if row.value is None else row.value.asDict(True) for row in rows]
+
+
+def test_avro_of_two_versions(
+    spark: SparkSession, kafka_broker: KafkaBroker, registry: SchemaRegistry, client: SchemaRegistryClient, topic: str
+) -> None:
+    old, new = (AvroSerializer(client, json.dumps(schema)) for schema in (AVRO, WIDER))
+    records = [old(FLIGHT, value_of(topic)), new({**FLIGHT, "id": 2, "gate": "A7"}, value_of(topic)), None]
+    produce(kafka_broker.bootstrap_servers, topic, records)
+    one = FLIGHT | {"at": FLIGHT["at"].replace(tzinfo=None)}  # type: ignore[attr-defined]
+    assert rows_of(spark, kafka_broker, registry, topic, "avro") == [
+        {**one, "gate": "?"}, {**one, "id": 2, "gate": "A7"}, None,
+    ]  # fmt: skip
+    # The first version has no gate.
+    assert rows_of(spark, kafka_broker, registry, topic, "avro", value__registry__version="1") == [
+        one, {**one, "id": 2}, None,
+    ]  # fmt: skip
+
+
+def test_a_subject_by_the_record_s_name(
+    spark: SparkSession, kafka_broker: KafkaBroker, registry: SchemaRegistry, client: SchemaRegistryClient, topic: str
+) -> None:
+    config = {"subject.name.strategy": record_subject_name_strategy}
+    write = AvroSerializer(client, json.dumps(AVRO), conf=config)
+    produce(kafka_broker.bootstrap_servers, topic, [write(FLIGHT, value_of(topic))])
+    [row] = rows_of(spark, kafka_broker, registry, topic, "avro", value__registry__subject="air.Flight")
+    assert row["fare"] == Decimal("12.50")
+
+
+def test_a_schema_that_refers_to_another_one(
+    spark: SparkSession, kafka_broker: KafkaBroker, registry: SchemaRegistry, client: SchemaRegistryClient, topic: str
+) -> None:
+    from confluent_kafka.schema_registry import Schema, SchemaReference
+
+    airport = {"type": "record", "name": "Airport", "namespace": "air", "fields": [{"name": "code", "type": "string"}]}
+    flight = {"type": "record", "name": "Leg", "fields": [{"name": "to", "type": "air.Airport"}]}
+    client.register_schema(f"{topic}-airport", Schema(json.dumps(airport), "AVRO"))
+    reference = SchemaReference("air.Airport", f"{topic}-airport", 1)
+    schema = Schema(json.dumps(flight), "AVRO", [reference])
+    client.register_schema(f"{topic}-value", schema)
+    write = AvroSerializer(client, schema, conf={"auto.register.schemas": False, "use.latest.version": True})
+    produce(kafka_broker.bootstrap_servers, topic, [write({"to": {"code": "JFK"}}, value_of(topic))])
+    assert rows_of(spark, kafka_broker, registry, topic, "avro") == [{"to": {"code": "JFK"}}]
+
+
+def test_protobuf_of_a_message_that_is_not_the_file_s_first(
+    spark: SparkSession, kafka_broker: KafkaBroker, registry: SchemaRegistry, client: SchemaRegistryClient, topic: str
+) -> None:
+    kind = message_class(compiled(PROTO), "air.Flight")
+    write = ProtobufSerializer(kind, client, {"use.deprecated.format": False})
+    messages = [kind(id=1, carrier="UA", legs=["JFK"], miles={"JFK": 2**63}), kind()]
+    produce(kafka_broker.bootstrap_servers, topic, [write(message, value_of(topic)) for message in messages])
+    rows = rows_of(spark, kafka_broker, registry, topic, "protobuf", value__message="Flight")
+    assert rows == [
+        {"id": 1, "carrier": "UA", "legs": ["JFK"], "miles": {"JFK": Decimal(2**63)}},
+        {"id": 0, "carrier": None, "legs": [], "miles": {}},
+    ]
+
+
+def test_json(
+    spark: SparkSession, kafka_broker: KafkaBroker, registry: SchemaRegistry, client: SchemaRegistryClient, topic: str
+) -> None:
+    write = JSONSerializer(json.dumps(JSON), client, lambda value, _: value)
+    values = [{"id": 1, "carrier": "UA", "legs": ["JFK"]}, {"id": 2, "carrier": None}]
+    produce(kafka_broker.bootstrap_servers, topic, [write(value, value_of(topic)) for value in values])
+    assert rows_of(spark, kafka_broker, registry, topic, "json") == [
+        {"id": 1, "carrier": "UA", "legs": ["JFK"]}, {"id": 2, "carrier": None, "legs": None},
+    ]  # fmt: skip
