@@ -20,7 +20,7 @@ pytestmark = pytest.mark.real
 ROOT = Path(__file__).parents[2]
 README = ROOT / "README.md"
 FIRST_STEPS = ROOT / "docs" / "guide" / "getting-started.md"
-GUIDES = [ROOT / "docs" / "guide" / name for name in ("payloads.md", "pipelines.md", "source.md")]
+GUIDES = [ROOT / "docs" / "guide" / name for name in ("source.md", "payloads.md", "pipelines.md")]
 PATIENCE_S = 300
 #: As after ``. venv/bin/activate``: Spark's workers are the ``python3`` of PATH.
 AFTER_ACTIVATE = {**os.environ, "PATH": os.pathsep.join([str(Path(sys.executable).parent), os.environ["PATH"]])}
