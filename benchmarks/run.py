@@ -24,7 +24,7 @@ from session import Sessions
 
 from directkafka.testing import EmbeddedPostgres, KafkaBroker
 from directkafka.testing.java import use_java
-from directkafka.testing.jvm_connector import jvm_connector_jars
+from directkafka.testing.jvm_connector import jvm_connector_jars, spark_avro_jars
 
 GROUPS = (
     "process",
@@ -48,6 +48,7 @@ GROUPS = (
     "upserts",
     "kafka",
     "json",
+    "payloads",
     "copy",
     "memory",
     "peers",
@@ -67,7 +68,7 @@ def main() -> int:
     use_java()
     with ExitStack() as running:
         console.print("fetching the JVM connector, starting a broker")
-        jars = jvm_connector_jars(console.print)
+        jars = [*jvm_connector_jars(console.print), *spark_avro_jars(console.print)]
         # A benchmark's servers are tuned like servers, not for a quick start.
         options = ("-XX:TieredStopAtLevel=4", "-Xmx2g")
         config = {"log.retention.ms": "-1", "transaction.state.log.num.partitions": "8"}
@@ -165,6 +166,7 @@ def _sinks(
         "upserts": partial(group, "tables", "upserts", with_database=True),
         "kafka": partial(group, "to_kafka", "kafka_to_kafka", with_database=False),
         "json": partial(group, "json_rows", "json_rows", with_database=True),
+        "payloads": partial(group, "payload_rows", "payloads", with_database=False),
         "copy": partial(group, "copy_share", "copy_share", with_database=True),
         "memory": partial(group, "memory", "memory", with_database=True),
         "peers": partial(group, "peers", "peers", with_database=True),

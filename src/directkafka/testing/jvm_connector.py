@@ -31,3 +31,16 @@ def jvm_connector_jars(progress: Callable[[str], None]) -> list[Path]:
     """
     what = "Spark's JVM connector and Postgres' JDBC driver"
     return sorted(fetch_jars("jvm-connector-4.2.0", _CONNECTOR, what=what, progress=progress).glob("*.jar"))
+
+
+def spark_avro_jars(progress: Callable[[str], None]) -> list[Path]:
+    """The jar with Spark's ``from_avro``; fetched into the cache the first time.
+
+    Args:
+        progress: is told what is being fetched.
+
+    Raises:
+        EnvironmentFaultError: it cannot be fetched.
+    """
+    module = Module(organisation="org.apache.spark", name="spark-avro_2.13", revision="4.2.0", transitive=False)
+    return sorted(fetch_jars("spark-avro-4.2.0", [module], what="Spark's from_avro", progress=progress).glob("*.jar"))
