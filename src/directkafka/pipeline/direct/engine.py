@@ -249,17 +249,20 @@ class DirectEngine:
         log.warning("%s: %d store(s) lack batch %d; it is redone there", self._name, len(behind), ahead.batch_id)
         entry = self._session.entry(ahead.batch_id, ahead.lineage, ahead.progress, schema_ids=schema_ids(ahead))
         stores = self._ledgers.identities_of(behind)
+        # First of all: also for rows that are kept the sinks must have the columns that these were written with.
+        writer = self._writers.of(ahead)
         try:
-            with self._session.kept(ahead, stores) or self._write_pinned(ahead, stores) as written:
+            with self._session.kept(ahead, stores) or self._write_pinned(ahead, writer, stores) as written:
                 self._session.commit(entry, written, only=behind)
         except TransactionTooSlowError as error:
             fixed = "cannot be made smaller, since another store has it as it is."
             raise replace(error, remedy=RAISE_TIMEOUT + fixed) from error
 
-    def _write_pinned(self, ahead: LedgerEntry, stores: Collection[str]) -> WrittenBatch:
+    def _write_pinned(
+        self, ahead: LedgerEntry, writer: BatchWriter | NativeWriter, stores: Collection[str]
+    ) -> WrittenBatch:
         pinned = self._planner.pinned(ahead)
         log_losses(pinned.batch, self._ledgers.sinks)
-        writer = self._writers.of(ahead)
         return writer.write(self._session.attempt(ahead.batch_id), pinned.tasks, stores=stores)
 
     # 3 to 5 -------------------------------------------------------------------------------------------------

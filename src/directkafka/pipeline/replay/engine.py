@@ -163,7 +163,9 @@ class ReplayEngine:
             return
         log.warning("%s: %d store(s) lack batch %d; it is redone there", self._name, len(behind), ahead.batch_id)
         stores = self._ledgers.identities_of(behind)
-        with self._session.kept(entry, stores) or self._write(ahead.batch_id, self._writers.of(ahead)) as written:
+        # Also for rows that are kept the sinks must have the columns that these were written with.
+        rows = self._writers.of(ahead)
+        with self._session.kept(entry, stores) or self._write(ahead.batch_id, rows) as written:
             self._settle(entry, written, only=behind)
 
     # 3 to 5 -------------------------------------------------------------------------------------------------
