@@ -24,7 +24,7 @@ from tests.registry_server import running as registry_running
 from directkafka import Pipeline
 from directkafka.testing import EmbeddedPostgres, KafkaBroker
 
-pytestmark = pytest.mark.real
+pytestmark = [pytest.mark.real, pytest.mark.slow]
 
 COUNT, BATCH = 30, 10
 ID = {"name": "id", "type": "long"}
@@ -85,7 +85,7 @@ def selected(dsn: str, query: str) -> list[Any]:
         return connection.execute(query).fetchall()  # type: ignore[call-overload, no-any-return]
 
 
-@pytest.mark.parametrize("carrier", [CARRIERS[0], pytest.param(CARRIERS[1], marks=pytest.mark.slow)])
+@pytest.mark.parametrize("carrier", CARRIERS)
 def test_a_batch_that_one_store_has_is_read_for_the_other_one_with_the_same_schema(
     carrier: str,
     registry: RegistryServer,

@@ -64,7 +64,7 @@ def test_a_file_says_what_the_columns_are(
         assert (found[0]["id"], found[0]["delay"], found[0]["legs"][0]["metres"]) == (1, 0, 2**64 - 1)
 
 
-@pytest.mark.parametrize("execution", ["spark", "auto"])
+@pytest.mark.parametrize("execution", [pytest.param("spark", marks=pytest.mark.slow), "auto"])
 def test_a_pipeline_under_a_registry_sets_other_messages_apart(
     execution: str,
     session: SparkSession,
