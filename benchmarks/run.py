@@ -63,8 +63,10 @@ def main() -> int:
     os.environ.setdefault("PYSPARK_PYTHON", sys.executable)
     # Spark's Python workers import what the tasks of some sides run, and the package from where this process has it.
     os.environ["PYTHONPATH"] = os.pathsep.join(
-        [str(Path(__file__).parent), *filter(None, [os.environ.get("PYTHONPATH")])]
+        [str(Path(__file__).parent), str(Path(__file__).parents[1]), *filter(None, [os.environ.get("PYTHONPATH")])]
     )
+    # Some measures take their records from the tests.
+    sys.path.append(str(Path(__file__).parents[1]))
     use_java()
     with ExitStack() as running:
         console.print("fetching the JVM connector, starting a broker")

@@ -44,9 +44,9 @@ _DOCS: Final = {
     "-{column} when there is one topic.",
     "registry.version": "The version of that schema: a number, or latest, which is looked up when a run begins.",
     "on.error": "What becomes of a record whose {column} cannot be read as a whole: fail (an error that names it), "
-    "null (the fields that can be read stay, of Avro none; the others are null, and a column {column}_error says why) "
-    "or dead-letter (it goes to the pipeline's dead letters, and not to the transform). A null {column} is null, and "
-    "no error.",
+    "null (of JSON the fields that can be read stay, of the others none; what cannot be read is null, and a column "
+    "{column}_error says why) or dead-letter (it goes to the pipeline's dead letters, and not to the transform). "
+    "A null {column} is null, and no error.",
     "time.zone": "The time zone of timestamps in a JSON {column} that name none: a name, or an offset such as +02:00. "
     "The session's when not given.",
 }

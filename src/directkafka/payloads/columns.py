@@ -66,7 +66,7 @@ class Columns:
         self._padded_names = [np.frombuffer(name + b'"' + bytes(2 * _NAME_BYTES), np.uint8) for name in self._names]
         for node in range(count):
             self._describe(node)
-        self._of_root = [self._is_of_root(node) for node in range(count)]
+        self._of_root = self._nodes_of_root()
 
     def make_room(self, rows: int, text_bytes: int) -> None:
         """Begin with a batch: nothing is null, and there is room for so many rows of the root.
@@ -134,12 +134,14 @@ class Columns:
             line[nodes.SCALE] = kind.scale
             line[nodes.BOUND] = 10 ** min(kind.precision, 18)
 
-    def _is_of_root(self, node: int) -> bool:
-        """Whether a column has the root's rows: no list or map is above it."""
-        return not any(
-            self.nodes[above, nodes.KIND] in (nodes.LIST, nodes.MAP) and above < node < self._behind[above]
-            for above in range(node)
-        )
+    def _nodes_of_root(self) -> list[bool]:
+        """Which columns have the root's rows: no list or map is above them."""
+        found, behind = [], 0
+        for node, kind in enumerate(self.nodes[:, nodes.KIND].tolist()):
+            found.append(node >= behind)
+            if kind in (nodes.LIST, nodes.MAP):
+                behind = max(behind, self._behind[node])
+        return found
 
     def _grow_rows(self, node: int, rows: int) -> None:
         line = self.nodes[node]

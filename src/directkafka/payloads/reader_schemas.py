@@ -105,6 +105,6 @@ def _read_with(payload: Payload, ask: Callable[[RegistryClient], RegisteredSchem
     registered = ask(client_of(payload.registry))
     try:
         schema, text = reader_schema_of(payload, registered)
-    except ValueError as error:
+    except (ValueError, RecursionError) as error:
         raise OptionError(option=f"{payload.column}.registry.subject", reason=f"{place}: {error}") from None
     return replace(payload, schema=schema, reader_schema=text, schema_id=registered.id)

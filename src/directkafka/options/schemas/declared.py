@@ -17,7 +17,7 @@ from directkafka.options.schemas.protobuf.spark_types import spark_type
 _AVRO_FILE: Final = re.compile(r"[^\n{}\"]+\.(avsc|json)")
 _PROTO_FILE: Final = re.compile(r"[^\n{};]+\.proto")
 _DESCRIPTOR_FILE: Final = re.compile(r"[^\n{};]+\.(desc|pb|protoset)")
-_FILES_MAX: Final = 1000
+_FILES_MAX: Final = 100
 _WELL_KNOWN: Final = "google/protobuf/"
 
 

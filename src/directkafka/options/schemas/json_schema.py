@@ -9,14 +9,18 @@ from __future__ import annotations
 
 import json
 from collections.abc import Mapping, Sequence
-from typing import Any, Final
+from typing import Any, Final, NamedTuple
 
 from directkafka.options.schemas.ddl import DEPTH_MAX, FieldType, SchemaField
 
 _STRING: Final = FieldType("string")
 _INTEGERS: Final = {"int8": "tinyint", "int16": "smallint", "int32": "int"}
 _FORMATS: Final = {"date": "date", "date-time": "timestamp"}
-_TYPES_MAX: Final = 20_000
+#: Schemas that are looked at, columns and references.
+_STEPS_MAX: Final = 50_000
+#: References that lead from one to the next.
+_REFERENCES_MAX: Final = 200
+_CHOICES: Final = ("oneOf", "anyOf")
 
 
 def json_schema_type(texts: Sequence[str], names: Sequence[str]) -> FieldType:
@@ -58,15 +62,21 @@ class _Place:
         return _Place(self.document, (*self.path, name), self.references)
 
 
+class _Placed(NamedTuple):
+    """A part of a schema that stands elsewhere than the schema that it was brought into."""
+
+    schema: Any
+    place: _Place
+
+
 class _Types:
     def __init__(self, documents: Mapping[str, Any]) -> None:
         self._documents = documents
-        self._count = 0
+        self._steps = 0
 
     def of(self, schema: Any, place: _Place) -> FieldType:
-        self._count += 1
-        if self._count > _TYPES_MAX or len(place.path) > DEPTH_MAX:
-            raise ValueError(f"the schema has more than {_TYPES_MAX} columns, or {DEPTH_MAX} of them in one another")
+        if len(place.path) > DEPTH_MAX:
+            raise _wrong(place.path[:3], f"more than {DEPTH_MAX} fields in one another")
         schema, place = self._resolved(schema, place)
         if not isinstance(schema, dict):
             return _STRING
@@ -75,14 +85,14 @@ class _Types:
                 return self._object(schema, place)
             case "array":
                 items = schema.get("items")
-                element = self.of(items, place.below("items")) if isinstance(items, dict) else _STRING
+                is_one = isinstance(items, dict | _Placed)
+                element = self.of(items, place.below("items")) if is_one else _STRING
                 return FieldType("array", (SchemaField("element", element),))
             case _:
                 return _scalar(kind, schema)
 
     def _object(self, schema: dict[str, Any], place: _Place) -> FieldType:
-        properties = schema.get("properties")
-        if isinstance(properties, dict) and properties:
+        if properties := _properties(schema):
             fields = tuple(SchemaField(name, self.of(below, place.below(name))) for name, below in properties.items())
             return FieldType("struct", fields)
         values = schema.get("additionalProperties")
@@ -93,36 +103,44 @@ class _Types:
 
     def _resolved(self, schema: Any, place: _Place) -> tuple[Any, _Place]:
         """The schema behind references, and behind a choice of one that is not null."""
-        while isinstance(schema, dict):
-            if isinstance(schema.get("$ref"), str):
+        while True:
+            self._steps += 1
+            if self._steps > _STEPS_MAX:
+                raise ValueError(f"the schema: it takes more than {_STEPS_MAX} steps to read it")
+            if isinstance(schema, _Placed):
+                # The path is that of the field; the references are those that led to the part.
+                schema, place = schema.schema, _Place(schema.place.document, place.path, schema.place.references)
+            elif not isinstance(schema, dict):
+                return schema, place
+            elif isinstance(schema.get("$ref"), str):
                 schema, place = self._referred(schema["$ref"], place)
-            elif (choices := schema.get("oneOf") or schema.get("anyOf")) and isinstance(choices, list):
-                others = [choice for choice in choices if choice != {"type": "null"} and choice is not None]
-                if len(others) != 1:
-                    return None, place
-                schema = others[0]
             elif isinstance(schema.get("allOf"), list):
-                schema = self._together(schema, place)
+                schema = self._together(schema, schema["allOf"], place)
+            elif not _properties(schema) and (choices := _choices(schema)):
+                if len(choices) != 1:
+                    return None, place
+                schema = self._together(schema, choices, place)
             else:
-                break
-        return schema, place
+                return schema, place
 
-    def _together(self, schema: dict[str, Any], place: _Place) -> dict[str, Any]:
+    def _together(self, schema: dict[str, Any], parts: list[Any], place: _Place) -> dict[str, Any]:
         """What holds all at once: the properties of all, and what else each says."""
-        merged = {name: value for name, value in schema.items() if name != "allOf"}
-        properties = dict(merged.get("properties") or {})
-        for part in schema["allOf"]:
-            found, _ = self._resolved(part, place)
+        merged = {name: value for name, value in schema.items() if name not in ("allOf", *_CHOICES)}
+        properties = dict(_properties(schema))
+        for part in parts:
+            found, there = self._resolved(part, place)
             if isinstance(found, dict):
-                merged = {**found, **merged}
-                properties |= found.get("properties") or {}
+                for name, below in _properties(found).items():
+                    properties.setdefault(name, _Placed(below, there))
+                placed = {"items": _Placed(found["items"], there)} if isinstance(found.get("items"), dict) else {}
+                merged = {**found, **placed, **merged}
         return merged | ({"properties": properties} if properties else {})
 
     def _referred(self, reference: str, place: _Place) -> tuple[Any, _Place]:
         document, _, pointer = reference.partition("#")
         document = document or place.document
-        if (document, pointer) in place.references:
-            raise _wrong(place.path, f"{reference} contains itself, and a column has an end")
+        if (document, pointer) in place.references or len(place.references) == _REFERENCES_MAX:
+            raise _wrong(place.path, f"{reference} contains itself, or leads too far, and a column has an end")
         if document not in self._documents:
             raise _wrong(place.path, f"nothing is called {document}")
         found = self._documents[document]
@@ -137,14 +155,26 @@ class _Types:
         return found, _Place(document, place.path, (*place.references, (document, pointer)))
 
 
+def _properties(schema: dict[str, Any]) -> dict[str, Any]:
+    found = schema.get("properties")
+    return found if isinstance(found, dict) else {}
+
+
+def _choices(schema: dict[str, Any]) -> list[Any]:
+    """Of what a value may be, all but null."""
+    found: list[Any] = next((schema[name] for name in _CHOICES if isinstance(schema.get(name), list)), [])
+    return [choice for choice in found if choice not in ({"type": "null"}, None)]
+
+
 def _kind_of(schema: dict[str, Any]) -> str | None:
     """The one type that values have beside null; None if they may have several, or nothing is said."""
     kinds = schema.get("type")
     if kinds is None:
-        if "properties" in schema:
+        if _properties(schema):
             return "object"
         choices = schema.get("enum", [schema["const"]] if "const" in schema else [])
-        return "string" if choices and all(isinstance(choice, str | None) for choice in choices) else None
+        are_texts = isinstance(choices, list) and all(isinstance(choice, str | None) for choice in choices)
+        return "string" if choices and are_texts else None
     listed = [kind for kind in (kinds if isinstance(kinds, list) else [kinds]) if kind != "null"]
     return str(listed[0]) if len(listed) == 1 else None
 

@@ -7,7 +7,7 @@ from typing import Any, Final
 import numpy as np
 import pyarrow as pa
 
-from directkafka.options.schemas.protobuf.schema import ProtobufSchema
+from directkafka.options.schemas.protobuf.schema import ProtobufMessage, ProtobufSchema
 from directkafka.options.schemas.protobuf.spark_types import DEPTH_MAX, spark_type
 from directkafka.payloads.arrow_types import arrow_type
 from directkafka.payloads.columns import Columns
@@ -16,6 +16,8 @@ from directkafka.payloads.protobuf.kernels import wire
 from directkafka.payloads.protobuf.kernels.read_records import (
     FRAME_FIELDS,
     PROBLEM_FIELDS,
+    STARTS_MAX,
+    TOO_MANY,
     read_records,
 )
 from directkafka.payloads.protobuf.program import Program
@@ -30,6 +32,7 @@ _REASONS: Final = {
     wire.WRONG_TYPE: "the record has a value of another type there: it was written with another schema",
     wire.NO_GROUP: "a group ends that has not begun",
     wire.TOO_DEEP: "too many groups in one another",
+    TOO_MANY: f"the record begins more than {STARTS_MAX} values, most of them empty",
     wire.NO_TIME: "a timestamp has 0 to 999999999 nanoseconds",
 }
 
@@ -47,16 +50,25 @@ class ProtobufDecoder:
     def __init__(self, schema: ProtobufSchema) -> None:
         self.type = arrow_type(spark_type(schema))
         self._columns = Columns(self.type)
-        self._program = Program(schema, self._columns.nodes[:, nodes.NEXT].tolist())
+        self._program = Program(self._columns.nodes[:, nodes.NEXT].tolist())
+        #: Where the kernel's table has the message, by schema.
+        self._roots: dict[tuple[ProtobufMessage, ...], int] = {}
+        self._root = self.root_of(schema)
         # A map's entry is a message in another one, too.
-        self._frames = np.zeros(2 * DEPTH_MAX * FRAME_FIELDS + wire.GROUPS_MAX, np.int64)
+        self._frames = np.zeros(1 + 2 * DEPTH_MAX * FRAME_FIELDS + wire.GROUPS_MAX, np.int64)
         #: Of the last column: what is wrong with a record, by its number.
         self.problems: dict[int, str] = {}
 
-    @property
-    def message(self) -> int:
-        """The block of the message that the columns are of."""
-        return self._program.root
+    def root_of(self, schema: ProtobufSchema) -> int:
+        """What reads records of a schema, for :meth:`read`.
+
+        Args:
+            schema: of the columns; whether a field tells that it is absent may differ.
+        """
+        key = tuple(schema.messages.values())
+        if key not in self._roots:
+            self._roots[key] = self._program.add(schema)
+        return self._roots[key]
 
     def decode(self, texts: pa.Array) -> pa.Array:
         """Decode a column.
@@ -69,7 +81,7 @@ class ProtobufDecoder:
         """
         texts = plain(texts)
         found = Texts.of(texts)
-        programs = np.full(len(texts), self._program.root, np.int64)
+        programs = np.full(len(texts), self._root, np.int64)
         if texts.null_count:
             programs[texts.is_null().to_numpy(zero_copy_only=False)] = nodes.IS_NULL
         return self.read(found, found.ends[:-1].copy(), programs)
@@ -80,7 +92,7 @@ class ProtobufDecoder:
         Args:
             texts: the column.
             starts: int64 positions of the records' first bytes.
-            programs: int64, of each record :attr:`message`, or what the kernel takes in its place.
+            programs: int64, of each record what :meth:`root_of` says, or what the kernel takes in its place.
         """
         rows = len(programs)
         self._columns.make_room(rows, int(texts.ends[-1] - texts.ends[0]))

@@ -8,7 +8,7 @@ its own, also where two are of one message.
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Final
+from typing import Any, Final
 
 import numpy as np
 
@@ -31,7 +31,7 @@ LIST: Final = 3
 FIRST: Final = 4
 #: Of an enum how many names there are.
 SECOND: Final = 5
-#: Where the columns of the other members of its oneof are, and how many.
+#: Where the columns of all members of its oneof are, and how many.
 OTHERS: Final = 6
 OTHER_COUNT: Final = 7
 FIELD_SIZE: Final = 8
@@ -100,28 +100,39 @@ _TEXTS: Final = ("string", "bytes", ENUM)
 
 
 class Program:
-    """The table of a schema.
+    """The table for the columns of one schema.
 
     Args:
-        schema: whose message is read.
         behind: of each node of the columns, the first that is not below it.
 
     Attributes:
-        table: int64, as the kernel takes it; the block of the message that records are is at ``root``.
+        table: int64, as the kernel takes it.
         constants: the bytes that the table refers to.
         paths: the field that a position in the table is of.
     """
 
-    def __init__(self, schema: ProtobufSchema, behind: Sequence[int]) -> None:
-        self._schema = schema
+    _schema: ProtobufSchema
+
+    def __init__(self, behind: Sequence[int]) -> None:
         self._behind = behind
         self._numbers: list[int] = []
         self._constants = bytearray()
         self._names: dict[str, tuple[int, int]] = {}
         self.paths: dict[int, str] = {}
-        self.root, _ = self._message(schema.message, 0, "")
+        self.table: Any = np.zeros(0, np.int64)
+        self.constants: Any = np.zeros(1, np.uint8)
+
+    def add(self, schema: ProtobufSchema) -> int:
+        """Add the blocks of a schema's message; where that of the message is.
+
+        Args:
+            schema: of the columns; whether a field tells that it is absent may differ.
+        """
+        self._schema = schema
+        root, _ = self._message(schema.message, 0, "")
         self.table = np.array(self._numbers, np.int64)
         self.constants = np.frombuffer(bytes(self._constants) or b"\0", np.uint8)
+        return root
 
     def _message(self, name: str, node: int, path: str) -> tuple[int, list[list[int]]]:
         """The block of a message in its column, and what a row of it has at first."""
@@ -145,9 +156,9 @@ class Program:
             if field.oneof:
                 children.setdefault(field.oneof, []).append(child)
             child = self._behind[child]
+        places = {oneof: self._placed(members) for oneof, members in children.items()}
         for field, line in zip(found.fields, fields, strict=True):
-            others = [other for other in children.get(field.oneof, ()) if other != line[NODE]]
-            line[OTHERS], line[OTHER_COUNT] = self._placed(others), len(others)
+            line[OTHERS], line[OTHER_COUNT] = places.get(field.oneof, 0), len(children.get(field.oneof, ()))
         return self._block(fields, paths, starts)
 
     def _field(self, field: ProtobufField, node: int, path: str) -> list[int]:

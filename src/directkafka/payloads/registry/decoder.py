@@ -17,6 +17,8 @@ from directkafka.payloads.texts import Texts, plain
 #: frames may look like as many numbers as there are records.
 _MISSED_MAX: Final = 20
 _NUMBER_MAX: Final = (1 << 32) - 1
+#: Schemas and messages that one range has: bytes that are no frames may name any number of messages.
+_PROGRAMS_MAX: Final = 1_000
 
 
 class RecordColumns(Protocol):
@@ -100,15 +102,16 @@ class RegisteredDecoder:
 
     def _programs_of(self, frames: Frames, nulls: Any) -> Any:
         programs, missed = np.where(nulls, IS_NULL, IS_UNKNOWN).astype(np.int64), list[int]()
-        # Numbers of schemas have 32 bits.
-        keys = (frames.messages << 32) | (frames.schemas & _NUMBER_MAX)
-        for key in np.unique(keys[frames.schemas != NO_SCHEMA]).tolist():
-            program = self._program(key & _NUMBER_MAX, frames.paths[key >> 32], missed)
-            rows = np.flatnonzero((keys == key) & (frames.schemas != NO_SCHEMA))
-            if isinstance(program, int):
-                programs[rows] = program
-            else:
-                frames.problems.update(dict.fromkeys(rows.tolist(), program))
+        rows = np.flatnonzero(frames.schemas != NO_SCHEMA)
+        # Numbers of schemas have 31 bits.
+        keys, places = np.unique((frames.messages[rows] << 32) | frames.schemas[rows], return_inverse=True)
+        found = [self._program(key & _NUMBER_MAX, frames.paths[key >> 32], missed) for key in keys.tolist()]
+        known = np.array([program if isinstance(program, int) else IS_UNKNOWN for program in found], np.int64)
+        if len(rows):
+            programs[rows] = known[places.reshape(-1)]
+        for row, place in zip(rows.tolist(), places.reshape(-1).tolist(), strict=True) if IS_UNKNOWN in known else ():
+            if known[place] == IS_UNKNOWN:
+                frames.problems[row] = str(found[place])
         return programs
 
     def _program(self, number: int, indexes: tuple[int, ...], missed: list[int]) -> int | str:
@@ -116,6 +119,8 @@ class RegisteredDecoder:
         if key not in self._programs:
             if len(missed) == _MISSED_MAX:
                 return f"schema {number} was not asked for: {_MISSED_MAX} others of this batch are unknown"
+            if len(self._programs) == _PROGRAMS_MAX:
+                return f"schema {number} was not read: {_PROGRAMS_MAX} schemas and messages of the registry are known"
             try:
                 registered = self._client.schema(number)
             except SchemaNotFoundError as error:
@@ -125,6 +130,6 @@ class RegisteredDecoder:
                 return str(error)
             try:
                 self._programs[key] = self._columns.program(registered, indexes)
-            except (ValueError, RecursionError) as error:
+            except (ValueError, RecursionError, OverflowError) as error:
                 self._programs[key] = f"it was written with schema {number}: {error}"
         return self._programs[key]

@@ -22,6 +22,7 @@ _MAGIC: Final = 0
 #: What a header has besides, and how many bytes it is: a one, and 16 bytes.
 _GUID: Final = "a schema's GUID, and only numbers are read"
 _GUID_BYTES: Final = 17
+_SCHEMA_MAX: Final = (1 << 31) - 1
 #: In place of a number: the record is null, or names none.
 NO_SCHEMA: Final = -1
 
@@ -60,10 +61,13 @@ def read_frames(texts: Texts, nulls: Any, *, names_messages: bool = False) -> Fr
     magic, numbers = _numbers(texts.data, starts[framed])
     known = magic == _MAGIC
     schemas[framed[known]] = numbers[known]
+    too_large = np.flatnonzero(schemas > _SCHEMA_MAX)
+    schemas[too_large] = NO_SCHEMA
     problems = {
         int(number): f"it has {lengths[number]} bytes, and a schema's number in front of a record has {FRAME}"
         for number in np.flatnonzero(~nulls & (lengths < FRAME))
     }
+    problems |= dict.fromkeys(too_large.tolist(), "the number of its schema is above 2147483647, which none has")
     for number, found in zip(framed[~known].tolist(), magic[~known].tolist(), strict=True):
         problems[number] = f"it begins with the byte 0x{found:02x}, not with 0x00 and a schema's number"
     behind = np.where(schemas == NO_SCHEMA, starts, starts + FRAME)

@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+from functools import lru_cache
+
 from directkafka.options.schemas.ddl import FieldType
 from directkafka.options.schemas.protobuf.files import parse_protobuf
 from directkafka.options.schemas.protobuf.schema import ProtobufSchema
 from directkafka.options.schemas.protobuf.spark_types import spark_type
-from directkafka.payloads.protobuf.compatibility import check_readable
+from directkafka.payloads.protobuf.compatibility import as_written, check_readable
 from directkafka.payloads.protobuf.decoder import ProtobufDecoder
 from directkafka.payloads.registry.client import RegisteredSchema
 
@@ -39,7 +41,7 @@ class ProtobufRecords(ProtobufDecoder):
         if chosen is None:
             raise ValueError(f"the schema has no message at {list(indexes)}")
         check_readable(writer, chosen, self._schema)
-        return self.message
+        return self.root_of(as_written(writer, chosen, self._schema))
 
 
 def reader_schema_of(registered: RegisteredSchema, message: str) -> tuple[FieldType, str]:
@@ -65,4 +67,10 @@ def protobuf_of(registered: RegisteredSchema) -> ProtobufSchema:
     """
     if registered.type != "PROTOBUF":
         raise ValueError(f"it is of type {registered.type}, not PROTOBUF")
-    return parse_protobuf(registered.texts)
+    return _parsed(registered.texts)
+
+
+@lru_cache(maxsize=200)
+def _parsed(texts: tuple[str, ...]) -> ProtobufSchema:
+    """Once in a process: each range that is read has a decoder of its own."""
+    return parse_protobuf(texts)

@@ -71,12 +71,46 @@ def test_references_are_followed_here_and_elsewhere() -> None:
         ({"properties": {"a": {"$ref": "#"}}}, "at a.a: # contains itself"),
         ({"properties": {"a": {"$ref": "#/definitions/no"}}}, "at a: there is no #/definitions/no"),
         ({"properties": {"a": {"$ref": "other.json"}}}, "at a: nothing is called other.json"),
-        ({"properties": {str(number): {} for number in range(20_001)}}, "more than 20000 columns"),
+        ({"properties": {str(number): {} for number in range(50_001)}}, "more than 50000 steps"),
     ],
 )
 def test_what_no_column_is_for_is_told(schema: Any, said: str) -> None:
     with pytest.raises(ValueError, match=said):
         of(schema)
+
+
+def test_a_part_is_read_where_it_stands() -> None:
+    other = {"definitions": {"x": {"type": "integer"}}, "properties": {"a": {"$ref": "#/definitions/x"}}}
+    own = {"allOf": [{"$ref": "other.json"}], "definitions": {"x": {"type": "string"}}}
+    assert of(own, **{"other.json": other}) == "struct<a:bigint>"
+    node = {"allOf": [{"properties": {"next": {"allOf": [{"$ref": "#/definitions/N"}]}}}]}
+    with pytest.raises(ValueError, match=r"at f\.next: #/definitions/N contains itself"):
+        field({"$ref": "#/definitions/N"}, N=node)
+
+
+def test_what_only_restricts_an_object_leaves_its_fields() -> None:
+    both = {"properties": {"a": {"type": "integer"}}, "anyOf": [{"required": ["a"]}, {"required": ["b"]}]}
+    assert of({"type": "object", **both}) == "struct<a:bigint>"
+    one = {"properties": {"x": {"type": "integer"}}, "oneOf": [{"properties": {"y": {}}}]}
+    assert of(one) == "struct<x:bigint>"
+    assert of({"type": "object", "oneOf": [{"properties": {"y": {"type": "boolean"}}}]}) == "struct<y:boolean>"
+
+
+def test_a_small_schema_takes_little_time_whatever_it_says() -> None:
+    doubled: dict[str, Any] = {
+        f"d{at}": {"allOf": [{"$ref": f"#/definitions/d{at + 1}"}, {"$ref": f"#/definitions/d{at + 1}"}]}
+        for at in range(40)
+    }
+    with pytest.raises(ValueError, match="more than 50000 steps"):
+        field({"$ref": "#/definitions/d0"}, **doubled, d40={"type": "integer"})
+    chain: dict[str, Any] = {f"d{at}": {"$ref": f"#/definitions/d{at + 1}"} for at in range(5_000)}
+    with pytest.raises(ValueError, match="leads too far"):
+        field({"$ref": "#/definitions/d0"}, **chain)
+
+
+@pytest.mark.parametrize("schema", [{"allOf": [{"properties": [1]}]}, {"enum": 5}, {"oneOf": 3}, {"items": 1}])
+def test_what_makes_no_sense_is_a_text(schema: Any) -> None:
+    assert field(schema) == "string"
 
 
 def test_what_is_no_json_is_told() -> None:
@@ -86,5 +120,5 @@ def test_what_is_no_json_is_told() -> None:
     deep: Any = {"type": "integer"}
     for _ in range(60):
         deep = {"properties": {"a": deep}}
-    with pytest.raises(ValueError, match="50 of them in one another"):
+    with pytest.raises(ValueError, match="more than 50 fields in one another"):
         of(deep)

@@ -28,6 +28,8 @@ def check(writer: str, reader: str) -> None:
         ("sint64 a = 1;", "sint32 a = 1;"),
         ("int32 a = 1;", "repeated int32 a = 1;"),
         ("int32 a = 1; string b = 2;", "int32 a = 1; string c = 3;"),
+        ("oneof p { int32 a = 1; int32 b = 2; }", "oneof o { int32 a = 1; int32 b = 2; }"),
+        ("int32 a = 1;", "oneof o { int32 a = 1; int32 b = 2; }"),
     ],
 )
 def test_a_changed_field_is_read(writer: str, reader: str) -> None:
@@ -45,6 +47,12 @@ def test_a_changed_field_is_read(writer: str, reader: str) -> None:
         ("string a = 1;", "In a = 1;", "a: it is string there, and message here"),
         ("repeated int32 a = 1;", "int32 a = 1;", "a: it is a list there, and one value here"),
         ("Deep d = 1;", "Deep d = 1;", "d.x: it is double there, and int32 here"),
+        ("int32 a = 1;", "bool a = 1;", "a: it is int32 there, and bool here"),
+        (
+            "int32 a = 1; int32 b = 2;",
+            "oneof o { int32 a = 1; int32 b = 2; }",
+            "o: it is one of several fields here, and there all of them may be set",
+        ),
     ],
 )
 def test_a_field_that_would_be_another_value_is_refused(writer: str, reader: str, said: str) -> None:

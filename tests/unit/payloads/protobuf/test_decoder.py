@@ -154,6 +154,15 @@ def test_columns_grow_and_batches_follow_each_other() -> None:
         assert sorted(decoder.problems) == [1, 3, 5]
 
 
+def test_a_record_that_begins_too_much_is_told() -> None:
+    fields = " ".join(f"int64 f{number} = {number + 1};" for number in range(100))
+    text = HEAD + f"message M {{ repeated Inner i = 1; }} message Inner {{ {fields} }}"
+    decoder = decoder_of(text)
+    rows = decoder.decode(pa.array([b"\x0a\x00" * 50_000, b"\x0a\x00"], pa.binary()))
+    assert [len(row["i"] or ()) for row in rows.to_pylist()] == [0, 1]
+    assert decoder.problems == {0: "i: the record begins more than 4000000 values, most of them empty"}
+
+
 def test_no_column_is_for_a_message_that_contains_itself() -> None:
     text = HEAD + "message M { int32 a = 1; repeated Node nodes = 2; } message Node { Node next = 1; }"
     with pytest.raises(ValueError, match=r"at nodes\.next: Node contains itself"):

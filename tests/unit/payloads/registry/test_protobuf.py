@@ -149,3 +149,30 @@ def test_a_registry_may_have_descriptors_in_place_of_texts(server: RegistryServe
     record = message_class(compiled(NEW), "a.Click")(id=5, page="x").SerializeToString()
     decoder = decoder_of(server)
     assert decoder.decode(pa.array([framed(9, SECOND, record)], pa.binary())).to_pylist() == [{"id": 5, "page": "x"}]
+
+
+def test_what_a_writer_does_not_tell_is_a_zero_also_where_the_columns_would_be_null(server: RegistryServer) -> None:
+    """A field of proto3 that has become optional: of old records nobody can say whether a zero was meant."""
+    text = 'syntax = "proto3"; package a; message Click { optional int64 id = 1; optional string page = 2; }'
+    server.add_text(8, text, **PROTOBUF)
+    decoder = decoder_of(server, text)
+    records = [framed(1, FIRST, b""), framed(8, FIRST, b""), framed(1, FIRST, b"\x08\x05")]
+    assert decoder.decode(pa.array(records, pa.binary())).to_pylist() == [
+        {"id": 0, "page": None}, {"id": None, "page": None}, {"id": 5, "page": None},
+    ]  # fmt: skip
+
+
+def test_bytes_that_name_any_number_of_messages_cost_little(server: RegistryServer) -> None:
+    decoder = decoder_of(server)
+    far = [bytes([2, 0x80 | (place * 2 & 0x7F), place * 2 >> 7]) for place in range(64, 5_000)]
+    rows = decoder.decode(pa.array([framed(2, indexes, b"") for indexes in far], pa.binary()))
+    assert rows.null_count == 0
+    assert len(decoder.problems) == len(far)
+    assert "1000 schemas and messages of the registry are known" in decoder.problems[len(far) - 1]
+
+
+def test_a_number_that_no_schema_has_is_not_asked_for(server: RegistryServer) -> None:
+    decoder = decoder_of(server)
+    decoder.decode(pa.array([framed(0xFFFFFFFF, FIRST, b""), framed(1, FIRST, b"")], pa.binary()))
+    assert list(decoder.problems.values()) == ["the number of its schema is above 2147483647, which none has"]
+    assert server.asked == ["/schemas/ids/1"]

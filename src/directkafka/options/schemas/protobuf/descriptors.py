@@ -13,6 +13,8 @@ from directkafka.options.schemas.protobuf.schema import (
     ENUM,
     GROUP,
     MESSAGE,
+    NAME_CHARACTERS_MAX,
+    SCALARS,
     Declarations,
     ProtobufEnum,
     ProtobufField,
@@ -118,6 +120,8 @@ def _field(found: dict[int, list[Any]], presence: _Presence, oneofs: list[str]) 
     if not 0 < number < len(_KINDS):
         raise ValueError(f"the schema: no field is of type {number}")
     kind, is_repeated = _KINDS[number], _number(found, 4) == _REPEATED
+    if not (name := _text(found, 1)):
+        raise ValueError("the schema: a field has no name")
     # A field that is optional in proto3 has a oneof of its own, which stands in no file.
     is_optional = bool(_number(found, 17))
     index = _number(found, 9) if 9 in found and not is_optional else -1
@@ -127,10 +131,10 @@ def _field(found: dict[int, list[Any]], presence: _Presence, oneofs: list[str]) 
     if kind == MESSAGE and presence.is_delimited:
         kind = GROUP
     return ProtobufField(
-        _text(found, 1),
+        name,
         _number(found, 3),
         kind,
-        _text(found, 6),
+        "" if kind in SCALARS else _text(found, 6),
         is_repeated=is_repeated,
         has_presence=not is_repeated and (presence.has_presence or is_optional or bool(oneof)),
         oneof=oneof,
@@ -138,9 +142,10 @@ def _field(found: dict[int, list[Any]], presence: _Presence, oneofs: list[str]) 
 
 
 def _full(scope: str, name: str) -> str:
-    if not name:
-        raise ValueError("the schema: a message or an enum has no name")
-    return f"{scope}.{name}" if scope else name
+    full = f"{scope}.{name}" if scope else name
+    if not name or len(full) > NAME_CHARACTERS_MAX:
+        raise ValueError(f"the schema: the name of a message or an enum has 1 to {NAME_CHARACTERS_MAX} characters")
+    return full
 
 
 def _fields(raw: bytes) -> dict[int, list[Any]]:

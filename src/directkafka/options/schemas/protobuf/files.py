@@ -8,12 +8,13 @@ from __future__ import annotations
 import base64
 import binascii
 import re
+from collections import Counter
 from collections.abc import Iterable, Sequence
 from dataclasses import replace
 from typing import Final, TypeVar
 
 from directkafka.options.schemas.protobuf.descriptors import read_descriptors
-from directkafka.options.schemas.protobuf.proto_text import read_declarations
+from directkafka.options.schemas.protobuf.proto_text import TEXT_CHARACTERS_MAX, read_declarations
 from directkafka.options.schemas.protobuf.schema import (
     ENUM,
     GROUP,
@@ -54,6 +55,8 @@ def _declared(text: str) -> list[Declarations]:
         raise ValueError("the schema: it is empty")
     if not _BASE64.fullmatch(text):
         return [read_declarations(text)]
+    if len(text) > 2 * TEXT_CHARACTERS_MAX:
+        raise ValueError(f"the schema: {len(text)} characters of base64, and {2 * TEXT_CHARACTERS_MAX} are read")
     try:
         return read_descriptors(base64.b64decode("".join(text.split()), validate=True))
     except binascii.Error:
@@ -73,7 +76,8 @@ def linked(own: Declarations, others: Iterable[Declarations] = ()) -> ProtobufSc
         ValueError: it has no message, a name is declared twice or nowhere.
     """
     linker = _Linker((own, *others))
-    outer = tuple(name for name in (message.name for message in own.messages) if linker.is_outer(name, own.package))
+    names = [message.name for message in _not_known(own.messages)]
+    outer = tuple(name for name in names if linker.is_outer(name, own.package))
     if not outer:
         raise ValueError("the schema: it has no message")
     return ProtobufSchema(outer[0], *linker.linked(), outer)
@@ -89,6 +93,8 @@ class _Linker:
                 self._messages[message.name] = message
             for enum in _not_known(file.enums):
                 self._check_new(enum.name)
+                if not all(_INT_MIN <= number <= _INT_MAX for number, _ in enum.values):
+                    raise ValueError(f"the schema, at {enum.name}: a number of an enum has 32 bits")
                 self._enums[enum.name] = enum
 
     def _check_new(self, name: str) -> None:
@@ -117,8 +123,9 @@ class _Linker:
             raise ValueError(f"the schema, at {message.name}.{found.name}: there is no type {found.type_name}")
         if name in self._enums:
             return replace(found, kind=ENUM, type_name=name)
-        # Of a message a record always tells that it is absent.
-        kind = GROUP if found.kind == GROUP else MESSAGE
+        # Maps are never between tags, nor is what they have; and of a message a record always tells that it is absent.
+        is_of_map = message.is_map_entry or self._messages[name].is_map_entry
+        kind = GROUP if found.kind == GROUP and not is_of_map else MESSAGE
         return replace(found, kind=kind, type_name=name, has_presence=not found.is_repeated)
 
     def _full_name(self, scope: str, name: str) -> str | None:
@@ -139,10 +146,20 @@ _Named = TypeVar("_Named", ProtobufMessage, ProtobufEnum)
 
 def _not_known(declared: Sequence[_Named]) -> list[_Named]:
     """Without what is well known, which may be among files too."""
-    return [one for one in declared if one.name not in WELL_KNOWN and one.name not in WELL_KNOWN_ENUMS]
+    known = WELL_KNOWN.keys() | WELL_KNOWN_ENUMS.keys()
+    return [one for one in declared if one.name not in known]
+
+
+_INT_MIN: Final = -(1 << 31)
+_INT_MAX: Final = (1 << 31) - 1
+#: Fields of one oneof: each that comes takes the place of all others.
+_ONEOF_MAX: Final = 1_000
 
 
 def _check(message: str, fields: Sequence[ProtobufField]) -> None:
+    oneofs = Counter(found.oneof for found in fields if found.oneof)
+    if oneofs and max(oneofs.values()) > _ONEOF_MAX:
+        raise ValueError(f"the schema, at {message}: more than {_ONEOF_MAX} fields in a oneof")
     known: dict[str | int, str] = {}
     for found in fields:
         for what, one in (("name", found.name), ("number", found.number)):

@@ -8,13 +8,15 @@ between two tags. Services and extensions are passed over whole.
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator
+from collections.abc import Iterable
 from dataclasses import dataclass
-from typing import Final, NamedTuple
+from typing import Final
 
+from directkafka.options.schemas.protobuf.proto_tokens import Token, read_tokens
 from directkafka.options.schemas.protobuf.schema import (
     GROUP,
     MESSAGE,
+    NAME_CHARACTERS_MAX,
     SCALARS,
     Declarations,
     ProtobufEnum,
@@ -25,14 +27,6 @@ from directkafka.options.schemas.protobuf.schema import (
 TEXT_CHARACTERS_MAX: Final = 1 << 20
 #: Messages in one another; protoc's own limit.
 _DEPTH_MAX: Final = 32
-_TOKEN: Final = re.compile(
-    r"""\s+ | //[^\n]* | /\*.*?\*/
-    | (?P<name>[A-Za-z_][A-Za-z0-9_]*)
-    | (?P<number>\.?[0-9][A-Za-z0-9_.]*(?:(?<=[eE])[+-][0-9]+)?)
-    | (?P<text>"(?:[^"\\\n]|\\.)*"|'(?:[^'\\\n]|\\.)*')
-    | (?P<sign>[][{}<>();:,=.+-/])""",
-    re.VERBOSE | re.DOTALL,
-)
 _INTEGER: Final = re.compile(r"0[xX][0-9a-fA-F]+|0[0-7]*|[1-9][0-9]*")
 _LABELS: Final = frozenset({"optional", "required", "repeated"})
 #: What is passed over to its end: a semicolon, or the brace that closes.
@@ -40,12 +34,6 @@ _PASSED: Final = frozenset({"service", "extend", "extensions", "reserved"})
 _OPENING: Final = {"{": "}", "[": "]", "<": ">", "(": ")"}
 _PRESENCE: Final = "features.field_presence"
 _ENCODING: Final = "features.message_encoding"
-
-
-class _Token(NamedTuple):
-    text: str
-    kind: str
-    line: int
 
 
 @dataclass(frozen=True, slots=True)
@@ -60,10 +48,14 @@ class _Features:
     has_presence: bool
     is_delimited: bool = False
 
-    def with_option(self, name: str, value: str) -> _Features:
-        if name == _PRESENCE:
-            return _Features(value != "IMPLICIT", self.is_delimited)
-        return _Features(self.has_presence, value == "DELIMITED") if name == _ENCODING else self
+    def with_options(self, options: Iterable[tuple[str, str]]) -> _Features:
+        found = self
+        for name, value in options:
+            if name == _PRESENCE:
+                found = _Features(value != "IMPLICIT", found.is_delimited)
+            elif name == _ENCODING:
+                found = _Features(found.has_presence, value == "DELIMITED")
+        return found
 
 
 def read_declarations(text: str) -> Declarations:
@@ -74,21 +66,32 @@ def read_declarations(text: str) -> Declarations:
     """
     if len(text) > TEXT_CHARACTERS_MAX:
         raise ValueError(f"the schema: {len(text)} characters, and {TEXT_CHARACTERS_MAX} are read")
-    return _Parser(text).file()
+    # An option of the file holds for all of it, wherever it stands: it is known when the file has been read once.
+    once = _Parser(text)
+    declared = once.file()
+    return declared if once.features == once.of_syntax else _Parser(text, once.features).file()
 
 
 class _Parser:
-    def __init__(self, text: str) -> None:
-        self._tokens = list(_tokens(text))
+    """Reads one file.
+
+    Attributes:
+        features: what the file's options have said so far.
+        of_syntax: what its syntax says.
+    """
+
+    def __init__(self, text: str, of_file: _Features | None = None) -> None:
+        self._tokens = read_tokens(text)
         self._at = 0
-        self._features = _Features(has_presence=True)
-        self._is_proto3 = False
+        self._given = of_file
+        self._of_file = self.features = self.of_syntax = _Features(has_presence=True)
         self._messages: list[ProtobufMessage] = []
         self._enums: list[ProtobufEnum] = []
 
     def file(self) -> Declarations:
         package, imports = "", []
         self._syntax()
+        self._of_file = self._given or self.of_syntax
         while self._next.kind:
             word = self._taken().text
             if word == "package":
@@ -100,7 +103,7 @@ class _Parser:
                 imports.append(self._text())
                 self._expect(";")
             elif word == "option":
-                self._features = self._features.with_option(*self._option())
+                self.features = self.features.with_options(self._options())
                 self._expect(";")
             elif word == "message":
                 self._message(package, 1)
@@ -122,8 +125,7 @@ class _Parser:
         self._expect(";")
         if word == "syntax" and value not in ("proto2", "proto3"):
             raise ValueError(f"the schema: expected the syntax proto2 or proto3, found {value}")
-        self._is_proto3 = value == "proto3"
-        self._features = _Features(has_presence=not self._is_proto3)
+        self.features = self.of_syntax = _Features(has_presence=value != "proto3")
 
     def _message(self, scope: str, depth: int) -> None:
         name = self._taken_name()
@@ -133,6 +135,8 @@ class _Parser:
         """A message's fields and what is declared in it; it stands before what is in it, as it was begun first."""
         if depth > _DEPTH_MAX:
             raise ValueError(f"the schema, at {name}: more than {_DEPTH_MAX} messages in one another")
+        if len(name) > NAME_CHARACTERS_MAX:
+            raise self._wrong(f"names of messages of at most {NAME_CHARACTERS_MAX} characters, with those around them")
         place, fields, nested = len(self._messages), list[ProtobufField](), list[str]()
         self._messages.append(ProtobufMessage(name))
         self._expect("{")
@@ -153,7 +157,7 @@ class _Parser:
                 self._pass_over()
             elif word == "option" and (following.kind == "name" or following.text == "("):
                 self._taken()
-                self._option()
+                self._options()
                 self._expect(";")
             elif word == ";":
                 self._taken()
@@ -166,9 +170,9 @@ class _Parser:
         name = self._taken_name()
         self._expect("{")
         while self._next.text != "}":
-            if self._next.text == "option" and self._peeked(2).text in ("=", ".", ")"):
+            if self._next.text == "option" and (self._peeked(1).text == "(" or self._peeked(2).text in ("=", ".")):
                 self._taken()
-                self._option()
+                self._options()
                 self._expect(";")
             elif self._next.text == ";":
                 self._taken()
@@ -231,7 +235,7 @@ class _Parser:
         while self._next.text != "}":
             word = self._taken().text
             if word == "option" and self._next.text != "=":
-                self._option()
+                self._options()
                 self._expect(";")
             elif word == "reserved" and self._next.text != "=":
                 self._pass_over()
@@ -245,11 +249,11 @@ class _Parser:
 
     def _field_features(self) -> _Features:
         """The options behind a field's number."""
-        features = self._features
+        features = self._of_file
         if self._next.text == "[":
             self._taken()
             while self._taken_back() in ("[", ","):
-                features = features.with_option(*self._option())
+                features = features.with_options(self._options())
                 if self._next.text not in (",", "]"):
                     raise self._wrong("a comma or ]")
                 self._taken()
@@ -258,8 +262,8 @@ class _Parser:
     def _taken_back(self) -> str:
         return self._tokens[self._at - 1].text
 
-    def _option(self) -> tuple[str, str]:
-        """The name of an option and its value, where that is one word."""
+    def _options(self) -> list[tuple[str, str]]:
+        """The names of options and their values, where these are one word: of one, or of all between its braces."""
         name = ""
         while self._next.text != "=":
             if self._next.text in (";", "{", "}", "]", ""):
@@ -268,13 +272,16 @@ class _Parser:
         self._taken()
         value = self._next.text
         if value in _OPENING:
+            begin = self._at
             self._pass_brackets()
-            return name, ""
+            inner = self._tokens[begin : self._at]
+            colons = [place for place, token in enumerate(inner) if token.text == ":"]
+            return [(f"{name}.{inner[place - 1].text}", inner[place + 1].text) for place in colons]
         if self._taken().text in ("-", "+"):
             self._taken()
         while self._next.kind == "text":
             self._taken()
-        return name, value
+        return [(name, value)]
 
     def _pass_over(self) -> None:
         """To the semicolon that ends it, or behind the brace that does."""
@@ -302,13 +309,13 @@ class _Parser:
                 waiting.append(_OPENING[found.text])
 
     @property
-    def _next(self) -> _Token:
+    def _next(self) -> Token:
         return self._tokens[self._at]
 
-    def _peeked(self, count: int) -> _Token:
+    def _peeked(self, count: int) -> Token:
         return self._tokens[min(self._at + count, len(self._tokens) - 1)]
 
-    def _taken(self) -> _Token:
+    def _taken(self) -> Token:
         found = self._next
         self._at = min(self._at + 1, len(self._tokens) - 1)
         return found
@@ -324,6 +331,8 @@ class _Parser:
         while self._next.text == ".":
             self._taken()
             name += f".{self._taken_name()}"
+            if len(name) > NAME_CHARACTERS_MAX:
+                raise self._wrong(f"a name of at most {NAME_CHARACTERS_MAX} characters")
         return name
 
     def _integer(self) -> int:
@@ -352,20 +361,6 @@ class _Parser:
     def _wrong(self, expected: str) -> ValueError:
         found = self._next.text[:50] or "its end"
         return ValueError(f"the schema, line {self._next.line}: expected {expected}, found {found}")
-
-
-def _tokens(text: str) -> Iterator[_Token]:
-    at, line = 0, 1
-    text = text.removeprefix("\ufeff")
-    while at < len(text):
-        found = _TOKEN.match(text, at)
-        if found is None:
-            raise ValueError(f"the schema, line {line}: no .proto file has {text[at : at + 20]!r}")
-        if found.lastgroup is not None:
-            yield _Token(found.group(), found.lastgroup, line)
-        line += found.group().count("\n")
-        at = found.end()
-    yield _Token("", "", line)
 
 
 def _entry_name(field: str) -> str:

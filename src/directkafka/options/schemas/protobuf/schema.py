@@ -23,6 +23,9 @@ MESSAGE: Final = "message"
 GROUP: Final = "group"
 ENUM: Final = "enum"
 NUMBER_MAX: Final = (1 << 29) - 1
+#: Of a name with those of what is around it.
+NAME_CHARACTERS_MAX: Final = 1_000
+_WELL_KNOWN: Final = "google.protobuf."
 
 
 @dataclass(frozen=True, slots=True)
@@ -112,11 +115,12 @@ class ProtobufSchema:
         Raises:
             ValueError: there is none, or several are called so.
         """
-        found = [known for known in self.messages if known == name or known.endswith(f".{name}")]
+        own = [known for known in self.messages if not known.startswith(_WELL_KNOWN)]
+        found = [known for known in own if known == name or known.endswith(f".{name}")]
         chosen = [name] if name in self.messages else found
         if len(chosen) != 1:
             what = "several are" if chosen else "no message is"
-            known = ", ".join(sorted(known for known, message in self.messages.items() if not message.is_map_entry))
+            known = ", ".join(sorted(known for known in own if not self.messages[known].is_map_entry))
             raise ValueError(f"the schema: {what} called {name}; it has {_cut(known)}")
         return replace(self, message=chosen[0])
 

@@ -77,8 +77,11 @@ from directkafka.payloads.protobuf.program import STRING as TEXT
 FRAME_FIELDS: Final = 5
 #: Numbers that are told of a record that cannot be read: its number, what is wrong, the field's place in the table.
 PROBLEM_FIELDS: Final = 3
-#: In place of a position: there is no room for another element of the list.
+#: In place of a position: there is no room for another element of the list; the record begins too much.
 NO_ELEMENT: Final = -30
+TOO_MANY: Final = -31
+#: Columns in which the messages of one record may begin a row, counted for each message: 64 MB at most.
+STARTS_MAX: Final = 4_000_000
 
 
 class State(NamedTuple):
@@ -211,13 +214,17 @@ def _read_packed(nodes: Any, program: Any, state: State, at: int, constants: int
 def _open(nodes: Any, program: Any, frames: Any, state: State, row: int, constants: int) -> State:
     """A message in this one: the next field is its first."""
     line, at, end = state.line, state.at, state.end
-    frame = state.depth * FRAME_FIELDS
+    frame = 1 + state.depth * FRAME_FIELDS
     if program[line + OPERATION] == INNER:
         at, length = read_length(at, end)
         end = at + length
     if at < 0:
         return State(state.message, state.row, at, state.end, line, state.depth, state.group)
     inner, node = program[line + FIRST], program[line + NODE]
+    # What is begun costs memory, and a record of few bytes may begin much: frames[0] counts it.
+    frames[0] += program[inner + START_COUNT]
+    if frames[0] > STARTS_MAX:
+        return State(state.message, state.row, TOO_MANY, state.end, line, state.depth, state.group)
     # One message may stand in several pieces: the first one begins it.
     if program[line + LIST] >= 0 or not _is_valid(of_node(nodes, node, VALIDITY), row):
         room = _start(nodes, program, inner, row, constants)
@@ -236,7 +243,7 @@ def _open(nodes: Any, program: Any, frames: Any, state: State, row: int, constan
 
 @helper
 def _close(frames: Any, state: State) -> State:
-    frame = (state.depth - 1) * FRAME_FIELDS
+    frame = 1 + (state.depth - 1) * FRAME_FIELDS
     return State(
         frames[frame], frames[frame + 1], state.at, frames[frame + 2], frames[frame + 3], state.depth - 1,
         frames[frame + 4],
@@ -256,7 +263,8 @@ def _field(nodes: Any, program: Any, frames: Any, state: State, kind: int, const
         return State(state.message, row, at, state.end, line, state.depth, state.group)
     others = program[line + OTHERS]
     for place in range(others, others + program[line + OTHER_COUNT]):
-        put_null(nodes, program[place], row)
+        if program[place] != program[line + NODE]:
+            put_null(nodes, program[place], row)
     target = row
     if list_node >= 0:
         target = _element(nodes, list_node, row)
@@ -291,7 +299,7 @@ def _run(nodes: Any, program: Any, frames: Any, constants: int, state: State) ->
             at = NO_GROUP
         found = _found(program, state.message, line, number) if at >= 0 else -1
         if found < 0:
-            room = state.depth * FRAME_FIELDS
+            room = 1 + state.depth * FRAME_FIELDS
             at = skip(number, kind, at, state.end, frames, room) if at >= 0 else at
             state = State(state.message, state.row, at, state.end, line, state.depth, state.group)
         else:
@@ -325,7 +333,7 @@ def read_records(
         program: the table.
         constants: address of the bytes that it refers to.
         nodes: the columns; all bits of their bitmaps are set.
-        frames: room for :data:`FRAME_FIELDS` numbers of each message in another one, and for
+        frames: room for one number, for :data:`FRAME_FIELDS` numbers of each message in another one, and for
             :data:`~directkafka.payloads.protobuf.kernels.wire.GROUPS_MAX` more.
         problems: out, :data:`PROBLEM_FIELDS` numbers for each record that cannot be read; in the last place, how many.
 
@@ -342,6 +350,7 @@ def read_records(
         if room < 0:
             frames[0] = -room - 1
             return record
+        frames[0] = 0
         start, end = data + starts[record], data + ends[record]
         line = of_program[programs[record] + FIELDS] - FIELD_SIZE
         state = _run(

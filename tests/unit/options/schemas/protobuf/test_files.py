@@ -157,3 +157,52 @@ def test_random_bytes_are_no_descriptor_and_nothing_else_happens() -> None:
         except ValueError as error:
             told.add(str(error)[:11])
     assert told == {"the schema:"}
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        'edition = "2023"; message M { int32 a = 1; } option features.field_presence = IMPLICIT;',
+        'edition = "2023"; option features = { field_presence: IMPLICIT message_encoding: DELIMITED }; '
+        "message M { int32 a = 1; M m = 2; map<string, M> by_name = 3; }",
+        'edition = "2023"; message M { int32 a = 1 [features = { field_presence: IMPLICIT }]; }',
+        'edition = "2023"; option features.message_encoding = DELIMITED; message M { map<string, M> m = 1; M n = 2; }',
+    ],
+)
+def test_options_that_matter_are_found_wherever_they_stand(text: str) -> None:
+    same_as_protoc(text, "M")
+
+
+def test_an_option_of_a_oneof_may_have_a_name_in_brackets() -> None:
+    text = 'syntax = "proto3"; message M { oneof x { option (buf.validate.oneof).required = true; int32 a = 1; } }'
+    assert [field.name for field in parse_protobuf([text]).root.fields] == ["a"]
+
+
+def test_of_edition_2024_the_visibility_is_passed_over() -> None:
+    text = (
+        'edition = "2024"; export message M { local enum E { A = 0; } E e = 1; } local message N { int32 local = 1; }'
+    )
+    assert parse_protobuf([text]).outer == ("M", "N")
+
+
+def test_an_own_message_may_have_the_name_of_a_known_one() -> None:
+    text = 'syntax = "proto3"; package acme; message First { int32 a = 1; } message Duration { int32 b = 1; }'
+    assert parse_protobuf([text], "Duration").message == "acme.Duration"
+
+
+@pytest.mark.parametrize(
+    ("text", "said"),
+    [
+        ("package google.protobuf; message NullValue { int32 a = 1; }", "it has no message"),
+        ("message M { int32 a = 1; } enum E { A = 99999999999999999999; }", "a number of an enum has 32 bits"),
+        (f"package {'a' * 1_001}; message M {{ int32 a = 1; }}", "at most 1000 characters"),
+        (f"message {'M' * 600} {{ message {'N' * 600} {{ }} }}", "at most 1000 characters"),
+        (
+            "message M { oneof o { " + "".join(f"int32 f{at} = {at + 1};" for at in range(1_001)) + "} }",
+            "more than 1000",
+        ),
+    ],
+)
+def test_what_would_cost_too_much_or_hides_what_is_known_is_refused(text: str, said: str) -> None:
+    with pytest.raises(ValueError, match=said):
+        parse_protobuf([text])
