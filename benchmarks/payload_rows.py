@@ -45,6 +45,10 @@ PROTOBUF: Final = 'syntax = "proto3"; message Flight {{ {} }}'.format(
         for number, (name, kind) in enumerate(_AVRO_TYPES.items(), 1)
     )
 )
+_ARROW_TYPES: Final = {
+    "long": pa.int64(), "int": pa.int32(), "double": pa.float64(), "string": pa.string(), "boolean": pa.bool_(),
+}  # fmt: skip
+_ROWS: Final = pa.schema([(name, _ARROW_TYPES[kind]) for name, kind in _AVRO_TYPES.items()])
 #: As much as is made once; a topic has it over and over.
 _DIFFERENT: Final = 20_000
 _PARTITIONS: Final = 2
@@ -142,7 +146,7 @@ def read_avro(values: pa.Array) -> pa.RecordBatch:
         record = io.BytesIO(value)
         record.seek(len(_FRAME))
         rows.append(fastavro.schemaless_reader(record, schema, None))
-    return pa.RecordBatch.from_pylist(rows)
+    return pa.RecordBatch.from_pylist(rows, _ROWS)
 
 
 def read_protobuf(values: pa.Array) -> pa.RecordBatch:
