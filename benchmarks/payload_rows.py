@@ -153,7 +153,8 @@ def read_protobuf(values: pa.Array) -> pa.RecordBatch:
     """The same with a message for each record."""
     kind = message_class(compiled(PROTOBUF), "Flight")
     messages = map(kind.FromString, values.to_pylist())
-    return pa.RecordBatch.from_pylist([{name: getattr(message, name) for name in _AVRO_TYPES} for message in messages])
+    rows = [{name: getattr(message, name) for name in _AVRO_TYPES} for message in messages]
+    return pa.RecordBatch.from_pylist(rows, _ROWS)
 
 
 def _over_and_over(records: list[bytes], count: int) -> Iterator[bytes]:
