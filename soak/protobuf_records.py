@@ -1,6 +1,6 @@
 """``python -m soak.protobuf_records``: so many broken records of random ``.proto`` files, by two readers.
 
-What the kernel reads, Google's library must read the same; what only the kernel refuses must be one of the four things
+What the kernel reads, Google's library must read the same; what only the kernel refuses must be one of the five things
 that it is meant to refuse. Records of whole batches lie before a page that may not be read: a byte too far ends the
 process. Each file is read by protoc too, and each whole record is compared.
 """

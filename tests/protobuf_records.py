@@ -6,6 +6,7 @@ Also records that are changed: cut off, with other bytes, with parts of others, 
 from __future__ import annotations
 
 import random
+import re
 import tempfile
 from collections.abc import Mapping
 from datetime import UTC, datetime, timedelta
@@ -46,13 +47,17 @@ class _Writer:
         syntax = "2023" if self.syntax == "edition" else self.syntax
         word = "edition" if self.syntax == "edition" else "syntax"
         self.lines += [f'{word} = "{syntax}"; // of all', "package a.b_c;"]
-        self.lines += [f'import "google/protobuf/{name}.proto";' for name in ("timestamp", "wrappers")]
         if self.syntax == "edition" and self.rng.random() < 0.5:
             self.lines.append("option features.field_presence = IMPLICIT;")
         for number in range(self.rng.randint(1, 3)):
             self.message(f"M{number}", "a.b_c", 0)
         # The first message is the one that records are: the last one, which may have all others in it.
         self.message("Record", "a.b_c", 0)
+        used = {"timestamp": TIMESTAMP, "wrappers": "google.protobuf.[A-Z][A-Za-z0-9]*Value"}
+        body = "\n".join(self.lines)
+        self.lines[2:2] = [
+            f'import "google/protobuf/{name}.proto";' for name, types in used.items() if re.search(types, body)
+        ]
         return "\n".join(self.lines)
 
     def message(self, name: str, scope: str, depth: int) -> None:
@@ -270,8 +275,9 @@ def mutated(record: bytes, rng: random.Random, others: list[bytes]) -> bytes:
 
 
 #: What the decoder does not take and Google's library does: a number too large for its type, a value of another type, a
-#: text in proto2 that is no UTF-8, nanoseconds that are no part of a second.
+#: text in proto2 that is no UTF-8, nanoseconds that are no part of a second, a field of number 0 in a group.
 STRICTER: Final = (
+    "what follows is no field",
     "the number is too large",
     "it was written with another schema",
     "the text is no UTF-8",
