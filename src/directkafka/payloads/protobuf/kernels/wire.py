@@ -27,6 +27,7 @@ FOUR_BYTES: Final = 5
 
 _LAST_SHIFT: Final = 63
 _TAG_MAX: Final = (1 << 32) - 1
+_TAG_BYTES_MAX: Final = 5
 #: Groups in one another that are passed over.
 GROUPS_MAX: Final = 100
 
@@ -57,13 +58,13 @@ def read_varint(at: int, end: int) -> tuple[int, int]:
 
 @helper
 def read_tag(at: int, end: int) -> tuple[int, int, int]:
-    """The position behind a tag, the field's number, and its wire type."""
-    at, tag = read_varint(at, end)
-    if at < 0:
-        return at, 0, 0
-    if tag < 8 or tag > _TAG_MAX:
+    """The position behind a tag, the field's number, and its wire type; a tag has five bytes at most."""
+    behind, tag = read_varint(at, end)
+    if behind < 0:
+        return behind, 0, 0
+    if tag < 8 or tag > _TAG_MAX or behind - at > _TAG_BYTES_MAX:
         return NO_NUMBER, 0, 0
-    return at, tag >> 3, tag & 7
+    return behind, tag >> 3, tag & 7
 
 
 @helper
