@@ -170,7 +170,7 @@ def test_timestamps_without_a_zone_are_of_the_session_s_or_of_the_one_that_is_gi
     [
         ({"value__format": "json"}, "option 'value.schema': is missing"),
         ({"value__format": "json", "value__schema": "id BIGNUM"}, "has the type 'BIGNUM'"),
-        ({"value__format": "xml"}, "one of json, avro, string"),
+        ({"value__format": "xml"}, "one of json, avro, protobuf, string"),
         ({"value__format": "avro"}, "option 'value.schema': is missing"),
         ({"value__format": "avro", "value__schema": "id INT"}, "the schema is no JSON"),
         (
