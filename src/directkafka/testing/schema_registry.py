@@ -14,7 +14,7 @@ from typing import Final, Self
 
 from directkafka.testing.cache import cache_folder
 from directkafka.testing.java import java_home
-from directkafka.testing.maven_jars import Module, fetch_jars, silent
+from directkafka.testing.maven_jars import Module, silent, unpacked_server
 from directkafka.testing.servers.ports import LOOPBACK, ReservedPort
 from directkafka.testing.servers.process import ServerProcess, wait_until
 from directkafka.testing.servers.watchdog import Watchdog
@@ -136,8 +136,6 @@ def registry_home(*, progress: Callable[[str], None] = silent) -> Path:
         EnvironmentFaultError: PySpark or Java is missing, or the server cannot be fetched.
     """
     home = cache_folder() / "apicurio" / f"{APICURIO_VERSION}-server"
-    if home.exists():
-        return home
     module = Module(
         organisation="io.apicurio",
         name="apicurio-registry-app",
@@ -147,14 +145,9 @@ def registry_home(*, progress: Callable[[str], None] = silent) -> Path:
         extension="zip",
     )
     what = f"Apicurio Registry {APICURIO_VERSION} (142 MB, once)"
-    files = fetch_jars(f"apicurio/{APICURIO_VERSION}", [module], what=what, progress=progress)
-    draft = Path(tempfile.mkdtemp(prefix=home.name, dir=home.parent))
-    try:
-        with zipfile.ZipFile(files / module.file) as archive:
-            archive.extractall(draft)
-        # Another process may have been quicker.
-        with contextlib.suppress(OSError):
-            draft.rename(home)
-    finally:
-        shutil.rmtree(draft, ignore_errors=True)
-    return home
+    return unpacked_server(home, module, _unpack, what=what, progress=progress)
+
+
+def _unpack(file: Path, into: Path) -> None:
+    with zipfile.ZipFile(file) as archive:
+        archive.extractall(into)

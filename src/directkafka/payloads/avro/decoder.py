@@ -3,10 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Any, Final
+from typing import Final
 
 import numpy as np
-import pyarrow as pa
 
 from directkafka.options.schemas.avro import AvroSchema
 from directkafka.options.schemas.avro_types import spark_type
@@ -23,13 +22,12 @@ from directkafka.payloads.avro.kernels.read_records import (
 )
 from directkafka.payloads.avro.program import Program
 from directkafka.payloads.avro.resolution import resolve
-from directkafka.payloads.columns import Columns
-from directkafka.payloads.kernels import nodes, values
-from directkafka.payloads.texts import Texts, plain
+from directkafka.payloads.kernels import values
+from directkafka.payloads.record_decoder import RecordDecoder, Table
 
 _REASONS: Final = {
     values.CUT_OFF: "the record ends in the middle of it",
-    numbers.TOO_LARGE: "the number is too large",
+    values.TOO_LARGE: "the number is too large",
     numbers.NEGATIVE: "a length is negative",
     values.NO_UTF8: "the text is no UTF-8",
     numbers.NO_ALTERNATIVE: "the union has no alternative of this number",
@@ -81,7 +79,7 @@ class Programs:
         return f"{path}: {_REASONS[problem]}" if path else _REASONS[problem]
 
 
-class AvroDecoder:
+class AvroDecoder(RecordDecoder):
     """Decodes records into columns of one schema, in one thread.
 
     Args:
@@ -93,49 +91,13 @@ class AvroDecoder:
     """
 
     def __init__(self, reader: AvroSchema, writer: AvroSchema | None = None) -> None:
-        self.type = arrow_type(spark_type(reader))
-        self._columns = Columns(self.type)
-        self.programs = Programs(reader, self._columns.nodes[:, nodes.NEXT].tolist())
+        room = DEPTH_MAX * FRAME_FIELDS
+        super().__init__(arrow_type(spark_type(reader)), read_records, frames=room, problem_fields=PROBLEM_FIELDS)
+        self.programs = Programs(reader, self._behind)
         self._first = self.programs.add(writer or reader)
-        self._frames = np.zeros(DEPTH_MAX * FRAME_FIELDS, np.int64)
-        #: Of the last column: what is wrong with a record, by its number.
-        self.problems: dict[int, str] = {}
 
-    def decode(self, texts: pa.Array) -> pa.Array:
-        """Decode a column.
+    def _table(self) -> Table:
+        return Table(self.programs.lines, self.programs.constants)
 
-        Args:
-            texts: binary.
-
-        Returns:
-            A row for each record; null for a null.
-        """
-        texts = plain(texts)
-        found = Texts.of(texts)
-        programs = np.full(len(texts), self._first, np.int64)
-        if texts.null_count:
-            programs[texts.is_null().to_numpy(zero_copy_only=False)] = nodes.IS_NULL
-        return self.read(found, found.ends[:-1].copy(), programs)
-
-    def read(self, texts: Texts, starts: Any, programs: Any) -> pa.Array:
-        """Decode records that have something in front, each by a program of its own.
-
-        Args:
-            texts: the column.
-            starts: int64 positions of the records' first bytes.
-            programs: int64, as the kernel takes them.
-        """
-        rows = len(programs)
-        self._columns.make_room(rows, int(texts.ends[-1] - texts.ends[0]))
-        problems = np.zeros(rows * PROBLEM_FIELDS + 1, np.int64)
-        ends, first = np.ascontiguousarray(texts.ends[1:]), 0
-        while first < rows:
-            first = read_records(
-                texts.data.ctypes.data, starts, ends, programs, first, rows, self.programs.lines,
-                self.programs.constants.ctypes.data, self._columns.nodes.reshape(-1), self._frames, problems,
-            )  # fmt: skip
-            if first < rows:
-                self._columns.grow(int(self._frames[0]))
-        told = problems[: int(problems[-1]) * PROBLEM_FIELDS].reshape(-1, PROBLEM_FIELDS).tolist()
-        self.problems = {number: self.programs.reason(*rest) for number, *rest in told}
-        return self._columns.array(rows)
+    def _reason(self, *problem: int) -> str:
+        return self.programs.reason(*problem)

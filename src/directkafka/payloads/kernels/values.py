@@ -1,4 +1,4 @@
-"""Values of any format in kernels: texts and bytes into their columns, and whether texts are UTF-8."""
+"""Values of any format in kernels: numbers of variable length; texts and bytes into columns; what is UTF-8."""
 
 # ruff: noqa: PLR0911, C901 - as numba compiles it best
 from __future__ import annotations
@@ -12,6 +12,7 @@ from directkafka.payloads.kernels.nodes import BYTES_MAX, ENDS, VALUES, of_node
 # In place of a position: what is wrong.
 CUT_OFF: Final = -1
 NO_ROOM: Final = -2
+TOO_LARGE: Final = -3
 NO_UTF8: Final = -5
 FULL: Final = -13
 
@@ -19,6 +20,31 @@ FULL: Final = -13
 END_MAX: Final = (1 << 31) - 1
 
 _HIGH_BITS: Final = -0x7F7F7F7F7F7F7F80
+_LAST_SHIFT: Final = 63
+
+
+@helper
+def read_varint(at: int, end: int) -> tuple[int, int]:
+    """A number, seven bits a byte: the position behind it, and its 64 bits."""
+    if at >= end:
+        return CUT_OFF, 0
+    found = load8(at)
+    at += 1
+    if found < 0x80:
+        return at, found
+    value, shift = found & 0x7F, 7
+    while at < end:
+        found = load8(at)
+        at += 1
+        value |= (found & 0x7F) << shift
+        if found < 0x80:
+            if shift == _LAST_SHIFT and found > 1:
+                return TOO_LARGE, 0
+            return at, value
+        shift += 7
+        if shift > _LAST_SHIFT:
+            return TOO_LARGE, 0
+    return CUT_OFF, 0
 
 
 @helper

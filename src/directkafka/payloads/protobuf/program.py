@@ -170,13 +170,13 @@ class Program:
             return self._value(field, node + 1, node, path)
         columns = (node + 1, self._behind[node + 1])
         fields, starts = [], []
-        for one, column in zip(entry.fields, columns, strict=True):
-            line = self._value(one, column, -1, f"{path}.{one.name}")
+        for part, column in zip(entry.fields, columns, strict=True):
+            line = self._value(part, column, -1, f"{path}.{part.name}")
             # Without it the value is not null: it is a message in which nothing is told.
-            first = self._starts_at(line[FIRST]) if one.kind in (MESSAGE, GROUP) else [self._start(one, column)]
+            first = self._starts_at(line[FIRST]) if part.kind in (MESSAGE, GROUP) else [self._start(part, column)]
             fields.append(line)
             starts += first
-        block, _ = self._block(fields, [f"{path}.{one.name}" for one in entry.fields], starts)
+        block, _ = self._block(fields, [f"{path}.{part.name}" for part in entry.fields], starts)
         line = self._field_line(field.number, INNER, node + 1, list_node=node)
         line[FIRST] = block
         return line

@@ -8,12 +8,17 @@ from directkafka.options.schemas.protobuf.files import parse_protobuf
 from directkafka.payloads.protobuf.compatibility import check_readable
 
 
-def check(writer: str, reader: str) -> None:
+def refusal(writer: str, reader: str) -> str:
+    """Why records of one are not read as the other; empty if they are."""
     theirs, ours = (
         parse_protobuf([f'syntax = "proto3"; {text} message In {{ int32 x = 1; }} enum E {{ A = 0; }}'])
         for text in (writer, reader)
     )
-    check_readable(theirs, theirs.message, ours)
+    try:
+        check_readable(theirs, theirs.message, ours)
+    except ValueError as error:
+        return str(error)
+    return ""
 
 
 @pytest.mark.parametrize(
@@ -33,7 +38,7 @@ def check(writer: str, reader: str) -> None:
     ],
 )
 def test_a_changed_field_is_read(writer: str, reader: str) -> None:
-    check(f"message M {{ {writer} }}", f"message M {{ {reader} }}")
+    assert refusal(f"message M {{ {writer} }}", f"message M {{ {reader} }}") == ""
 
 
 @pytest.mark.parametrize(
@@ -56,18 +61,18 @@ def test_a_changed_field_is_read(writer: str, reader: str) -> None:
     ],
 )
 def test_a_field_that_would_be_another_value_is_refused(writer: str, reader: str, said: str) -> None:
-    with pytest.raises(ValueError, match=f"^{said}$"):
-        check(
-            f"message M {{ {writer} }} message Deep {{ double x = 1; }}",
-            f"message M {{ {reader} }} message Deep {{ int32 x = 1; }}",
-        )
+    found = refusal(
+        f"message M {{ {writer} }} message Deep {{ double x = 1; }}",
+        f"message M {{ {reader} }} message Deep {{ int32 x = 1; }}",
+    )
+    assert found == said
 
 
 def test_a_message_of_another_name_is_not_this_one_but_a_package_may_change() -> None:
-    check("package a; message M { int32 a = 1; }", "package b.c; message M { int32 a = 1; }")
-    with pytest.raises(ValueError, match=r"^it is a a\.Other, and the columns are those of b\.M$"):
-        check("package a; message Other { int32 a = 1; }", "package b; message M { int32 a = 1; }")
+    assert refusal("package a; message M { int32 a = 1; }", "package b.c; message M { int32 a = 1; }") == ""
+    found = refusal("package a; message Other { int32 a = 1; }", "package b; message M { int32 a = 1; }")
+    assert found == "it is a a.Other, and the columns are those of b.M"
 
 
 def test_messages_that_contain_themselves_are_compared_once() -> None:
-    check("message M { M m = 1; In in = 2; }", "message M { M m = 1; }")
+    assert refusal("message M { M m = 1; In in = 2; }", "message M { M m = 1; }") == ""

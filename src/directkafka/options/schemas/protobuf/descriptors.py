@@ -7,7 +7,7 @@ over.
 from __future__ import annotations
 
 from collections.abc import Iterator
-from typing import Any, Final, NamedTuple
+from typing import Any, Final
 
 from directkafka.options.schemas.protobuf.schema import (
     ENUM,
@@ -16,6 +16,7 @@ from directkafka.options.schemas.protobuf.schema import (
     NAME_CHARACTERS_MAX,
     SCALARS,
     Declarations,
+    Features,
     ProtobufEnum,
     ProtobufField,
     ProtobufMessage,
@@ -35,24 +36,6 @@ _DEPTH_MAX: Final = 32
 _NO_DESCRIPTOR: Final = "the schema: it is no descriptor of .proto files"
 
 
-class _Presence(NamedTuple):
-    """What holds for fields that do not say more.
-
-    Attributes:
-        has_presence: whether a record tells that a field of it is absent.
-        is_delimited: whether messages stand between two tags.
-    """
-
-    has_presence: bool
-    is_delimited: bool = False
-
-    def with_features(self, features: dict[int, list[Any]]) -> _Presence:
-        return _Presence(
-            features[1][-1] != _IMPLICIT if 1 in features else self.has_presence,
-            features[5][-1] == _DELIMITED if 5 in features else self.is_delimited,
-        )
-
-
 def read_descriptors(raw: bytes) -> list[Declarations]:
     """What files declare, each behind those that it imports.
 
@@ -69,10 +52,10 @@ def read_descriptors(raw: bytes) -> list[Declarations]:
 
 def _file(file: dict[int, list[Any]]) -> Declarations:
     package = _text(file, 2)
-    presence = _Presence(_text(file, 12) != "proto3")
+    presence = Features(_text(file, 12) != "proto3")
     for options in _messages(file, 8):
         for features in _messages(_fields(options), 50):
-            presence = presence.with_features(_fields(features))
+            presence = _with_features(presence, _fields(features))
     found = _Found(presence)
     for message in _messages(file, 4):
         found.add_message(_fields(message), package, 1)
@@ -85,7 +68,7 @@ def _file(file: dict[int, list[Any]]) -> Declarations:
 class _Found:
     """What a file declares, as it is found."""
 
-    def __init__(self, presence: _Presence) -> None:
+    def __init__(self, presence: Features) -> None:
         self._presence = presence
         self.messages: list[ProtobufMessage] = []
         self.enums: list[ProtobufEnum] = []
@@ -112,10 +95,10 @@ class _Found:
         self.enums.append(ProtobufEnum(_full(scope, _text(found, 1)), tuple(values.items())))
 
 
-def _field(found: dict[int, list[Any]], presence: _Presence, oneofs: list[str]) -> ProtobufField:
+def _field(found: dict[int, list[Any]], presence: Features, oneofs: list[str]) -> ProtobufField:
     for options in _messages(found, 8):
         for features in _messages(_fields(options), 21):
-            presence = presence.with_features(_fields(features))
+            presence = _with_features(presence, _fields(features))
     number = _number(found, 5)
     if not 0 < number < len(_KINDS):
         raise ValueError(f"the schema: no field is of type {number}")
@@ -138,6 +121,13 @@ def _field(found: dict[int, list[Any]], presence: _Presence, oneofs: list[str]) 
         is_repeated=is_repeated,
         has_presence=not is_repeated and (presence.has_presence or is_optional or bool(oneof)),
         oneof=oneof,
+    )
+
+
+def _with_features(presence: Features, found: dict[int, list[Any]]) -> Features:
+    return Features(
+        found[1][-1] != _IMPLICIT if 1 in found else presence.has_presence,
+        found[5][-1] == _DELIMITED if 5 in found else presence.is_delimited,
     )
 
 

@@ -147,7 +147,7 @@ _Named = TypeVar("_Named", ProtobufMessage, ProtobufEnum)
 def _not_known(declared: Sequence[_Named]) -> list[_Named]:
     """Without what is well known, which may be among files too."""
     known = WELL_KNOWN.keys() | WELL_KNOWN_ENUMS.keys()
-    return [one for one in declared if one.name not in known]
+    return [message_or_enum for message_or_enum in declared if message_or_enum.name not in known]
 
 
 _INT_MIN: Final = -(1 << 31)
@@ -162,10 +162,10 @@ def _check(message: str, fields: Sequence[ProtobufField]) -> None:
         raise ValueError(f"the schema, at {message}: more than {_ONEOF_MAX} fields in a oneof")
     known: dict[str | int, str] = {}
     for found in fields:
-        for what, one in (("name", found.name), ("number", found.number)):
-            if one in known:
-                raise ValueError(f"the schema, at {message}: two fields have the {what} {one}")
-            known[one] = what
+        for what, label in (("name", found.name), ("number", found.number)):
+            if label in known:
+                raise ValueError(f"the schema, at {message}: two fields have the {what} {label}")
+            known[label] = what
     for found in fields:
         if not 0 < found.number <= NUMBER_MAX:
             raise ValueError(

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterable
-from dataclasses import dataclass
+from dataclasses import replace
 from typing import Final
 
 from directkafka.options.schemas.protobuf.proto_tokens import Token, read_tokens
@@ -19,6 +19,7 @@ from directkafka.options.schemas.protobuf.schema import (
     NAME_CHARACTERS_MAX,
     SCALARS,
     Declarations,
+    Features,
     ProtobufEnum,
     ProtobufField,
     ProtobufMessage,
@@ -34,28 +35,6 @@ _PASSED: Final = frozenset({"service", "extend", "extensions", "reserved"})
 _OPENING: Final = {"{": "}", "[": "]", "<": ">", "(": ")"}
 _PRESENCE: Final = "features.field_presence"
 _ENCODING: Final = "features.message_encoding"
-
-
-@dataclass(frozen=True, slots=True)
-class _Features:
-    """What the syntax, the file and a field say.
-
-    Attributes:
-        has_presence: whether a record tells that a field of it is absent.
-        is_delimited: whether messages stand between two tags.
-    """
-
-    has_presence: bool
-    is_delimited: bool = False
-
-    def with_options(self, options: Iterable[tuple[str, str]]) -> _Features:
-        found = self
-        for name, value in options:
-            if name == _PRESENCE:
-                found = _Features(value != "IMPLICIT", found.is_delimited)
-            elif name == _ENCODING:
-                found = _Features(found.has_presence, value == "DELIMITED")
-        return found
 
 
 def read_declarations(text: str) -> Declarations:
@@ -80,11 +59,11 @@ class _Parser:
         of_syntax: what its syntax says.
     """
 
-    def __init__(self, text: str, of_file: _Features | None = None) -> None:
+    def __init__(self, text: str, of_file: Features | None = None) -> None:
         self._tokens = read_tokens(text)
         self._at = 0
         self._given = of_file
-        self._of_file = self.features = self.of_syntax = _Features(has_presence=True)
+        self._of_file = self.features = self.of_syntax = Features(has_presence=True)
         self._messages: list[ProtobufMessage] = []
         self._enums: list[ProtobufEnum] = []
 
@@ -103,7 +82,7 @@ class _Parser:
                 imports.append(self._text())
                 self._expect(";")
             elif word == "option":
-                self.features = self.features.with_options(self._options())
+                self.features = _with_options(self.features, self._options())
                 self._expect(";")
             elif word == "message":
                 self._message(package, 1)
@@ -125,7 +104,7 @@ class _Parser:
         self._expect(";")
         if word == "syntax" and value not in ("proto2", "proto3"):
             raise ValueError(f"the schema: expected the syntax proto2 or proto3, found {value}")
-        self.features = self.of_syntax = _Features(has_presence=value != "proto3")
+        self.features = self.of_syntax = Features(has_presence=value != "proto3")
 
     def _message(self, scope: str, depth: int) -> None:
         name = self._taken_name()
@@ -247,13 +226,13 @@ class _Parser:
         self._taken()
         self._enums.append(ProtobufEnum(f"{scope}.{name}" if scope else name, tuple(values.items())))
 
-    def _field_features(self) -> _Features:
+    def _field_features(self) -> Features:
         """The options behind a field's number."""
         features = self._of_file
         if self._next.text == "[":
             self._taken()
             while self._taken_back() in ("[", ","):
-                features = features.with_options(self._options())
+                features = _with_options(features, self._options())
                 if self._next.text not in (",", "]"):
                     raise self._wrong("a comma or ]")
                 self._taken()
@@ -361,6 +340,15 @@ class _Parser:
     def _wrong(self, expected: str) -> ValueError:
         found = self._next.text[:50] or "its end"
         return ValueError(f"the schema, line {self._next.line}: expected {expected}, found {found}")
+
+
+def _with_options(features: Features, options: Iterable[tuple[str, str]]) -> Features:
+    for name, value in options:
+        if name == _PRESENCE:
+            features = replace(features, has_presence=value != "IMPLICIT")
+        elif name == _ENCODING:
+            features = replace(features, is_delimited=value == "DELIMITED")
+    return features
 
 
 def _entry_name(field: str) -> str:

@@ -74,6 +74,19 @@ class ProtobufEnum:
 
 
 @dataclass(frozen=True, slots=True)
+class Features:
+    """What syntax, file and field say of how a field is written.
+
+    Attributes:
+        has_presence: whether a record tells that a field of it is absent.
+        is_delimited: whether messages stand between two tags.
+    """
+
+    has_presence: bool
+    is_delimited: bool = False
+
+
+@dataclass(frozen=True, slots=True)
 class Declarations:
     """What a file declares, with names of types as they are written in it.
 
@@ -187,7 +200,7 @@ def _written(found: ProtobufMessage | ProtobufEnum) -> dict[str, Any]:
     """Without what is as it is by default."""
     document = {name: value for name, value in asdict(found).items() if value or name == "values"}
     if "fields" in document:
-        document["fields"] = [{name: value for name, value in one.items() if value} for one in document["fields"]]
+        document["fields"] = [{name: value for name, value in field.items() if value} for field in document["fields"]]
     document.pop("nested", None)
     return document
 

@@ -76,7 +76,9 @@ class _Types:
             return self._value(found, path, around)
         entry = self._schema.messages.get(found.type_name)
         if entry is not None and entry.is_map_entry:
-            key, value = (SchemaField(one.name, self._value(one, (*path, one.name), around)) for one in entry.fields)
+            key, value = (
+                SchemaField(field.name, self._value(field, (*path, field.name), around)) for field in entry.fields
+            )
             return FieldType("map", (key, value))
         return FieldType("array", (SchemaField("element", self._value(found, path, around)),))
 

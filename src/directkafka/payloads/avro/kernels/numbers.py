@@ -4,12 +4,10 @@ from __future__ import annotations
 
 from typing import Final
 
-from directkafka.kafka.kernels.addresses import load8
 from directkafka.kafka.kernels.compile import helper
-from directkafka.payloads.kernels.values import CUT_OFF
+from directkafka.payloads.kernels.values import CUT_OFF, read_varint
 
 # In place of a position: what is wrong with the bytes, beside what :mod:`directkafka.payloads.kernels.values` tells.
-TOO_LARGE: Final = -3
 NEGATIVE: Final = -4
 NO_ALTERNATIVE: Final = -6
 NO_SYMBOL: Final = -7
@@ -19,31 +17,12 @@ REFUSED: Final = -10
 NO_BOOLEAN: Final = -11
 TOO_MANY_DIGITS: Final = -12
 
-_LAST_SHIFT: Final = 63
-
 
 @helper
 def read_long(at: int, end: int) -> tuple[int, int]:
     """A number in zig-zag, seven bits a byte: the position behind it, and the number."""
-    if at >= end:
-        return CUT_OFF, 0
-    found = load8(at)
-    at += 1
-    if found < 0x80:
-        return at, (found >> 1) ^ -(found & 1)
-    value, shift = found & 0x7F, 7
-    while at < end:
-        found = load8(at)
-        at += 1
-        value |= (found & 0x7F) << shift
-        if found < 0x80:
-            if shift == _LAST_SHIFT and found > 1:
-                return TOO_LARGE, 0
-            return at, ((value >> 1) & 0x7FFFFFFFFFFFFFFF) ^ -(value & 1)
-        shift += 7
-        if shift > _LAST_SHIFT:
-            return TOO_LARGE, 0
-    return CUT_OFF, 0
+    at, value = read_varint(at, end)
+    return at, ((value >> 1) & 0x7FFFFFFFFFFFFFFF) ^ -(value & 1)
 
 
 @helper

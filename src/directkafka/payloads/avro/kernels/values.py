@@ -24,7 +24,6 @@ from directkafka.kafka.kernels.addresses import (
 from directkafka.kafka.kernels.compile import helper
 from directkafka.payloads.avro.kernels.numbers import (
     NO_BOOLEAN,
-    TOO_LARGE,
     TOO_MANY_DIGITS,
     read_length,
     read_long,
@@ -40,7 +39,7 @@ from directkafka.payloads.avro.program import (
     TEXT,
 )
 from directkafka.payloads.kernels.nodes import BYTES_MAX, ENDS, NEXT, VALIDITY, VALUES, of_node, set_valid
-from directkafka.payloads.kernels.values import CUT_OFF, END_MAX, FULL, NO_ROOM, NO_UTF8, is_utf8, put_bytes
+from directkafka.payloads.kernels.values import CUT_OFF, END_MAX, FULL, NO_ROOM, NO_UTF8, TOO_LARGE, is_utf8, put_bytes
 
 _INT_MIN: Final = -(1 << 31)
 _INT_MAX: Final = (1 << 31) - 1

@@ -11,8 +11,18 @@ from typing import Any, Final
 from directkafka.kafka.kernels.addresses import copy, load8, load32, load64, store8, store32, store64
 from directkafka.kafka.kernels.compile import helper
 from directkafka.payloads.kernels.nodes import BYTES_MAX, ENDS, VALUES, of_node
-from directkafka.payloads.kernels.values import CUT_OFF, END_MAX, FULL, NO_ROOM, NO_UTF8, is_utf8, put_bytes
-from directkafka.payloads.protobuf.kernels.wire import NO_TIME, TOO_LARGE, read_length, read_varint
+from directkafka.payloads.kernels.values import (
+    CUT_OFF,
+    END_MAX,
+    FULL,
+    NO_ROOM,
+    NO_UTF8,
+    TOO_LARGE,
+    is_utf8,
+    put_bytes,
+    read_varint,
+)
+from directkafka.payloads.protobuf.kernels.wire import NO_TIME, read_length
 from directkafka.payloads.protobuf.program import (
     BOOL,
     ENUM_NAME,

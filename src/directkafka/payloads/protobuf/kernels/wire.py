@@ -5,12 +5,10 @@ from __future__ import annotations
 
 from typing import Any, Final
 
-from directkafka.kafka.kernels.addresses import load8
 from directkafka.kafka.kernels.compile import helper
-from directkafka.payloads.kernels.values import CUT_OFF
+from directkafka.payloads.kernels.values import CUT_OFF, read_varint
 
 # In place of a position: what is wrong with the bytes, beside what :mod:`directkafka.payloads.kernels.values` tells.
-TOO_LARGE: Final = -3
 NO_NUMBER: Final = -20
 WRONG_TYPE: Final = -21
 NO_GROUP: Final = -22
@@ -25,35 +23,10 @@ GROUP_BEGIN: Final = 3
 GROUP_END: Final = 4
 FOUR_BYTES: Final = 5
 
-_LAST_SHIFT: Final = 63
 _TAG_MAX: Final = (1 << 32) - 1
 _TAG_BYTES_MAX: Final = 5
 #: Groups in one another that are passed over.
 GROUPS_MAX: Final = 100
-
-
-@helper
-def read_varint(at: int, end: int) -> tuple[int, int]:
-    """A number, seven bits a byte: the position behind it, and its 64 bits."""
-    if at >= end:
-        return CUT_OFF, 0
-    found = load8(at)
-    at += 1
-    if found < 0x80:
-        return at, found
-    value, shift = found & 0x7F, 7
-    while at < end:
-        found = load8(at)
-        at += 1
-        value |= (found & 0x7F) << shift
-        if found < 0x80:
-            if shift == _LAST_SHIFT and found > 1:
-                return TOO_LARGE, 0
-            return at, value
-        shift += 7
-        if shift > _LAST_SHIFT:
-            return TOO_LARGE, 0
-    return CUT_OFF, 0
 
 
 @helper

@@ -55,7 +55,7 @@ message M {
 """
 
 
-def same_as_protoc(text: str, message: str = "") -> None:
+def assert_same_as_protoc(text: str, message: str = "") -> None:
     own = parse_protobuf([text.replace(" [default = 'it''s']", "")], message)
     other = parse_protobuf([base64.b64encode(compiled(text)).decode()], message)
     assert (own.messages, own.enums, own.outer, own.message) == (
@@ -68,7 +68,7 @@ def same_as_protoc(text: str, message: str = "") -> None:
 
 def test_all_of_the_grammar_is_read_as_protoc_reads_it() -> None:
     text = EVERYTHING.replace("option deprecated_legacy_json_field_conflicts = true;", "")
-    same_as_protoc(text.replace(' [declaration = { number: 100, full_name: ".a.b.ext", type: "int32" }]', ""))
+    assert_same_as_protoc(text.replace(' [declaration = { number: 100, full_name: ".a.b.ext", type: "int32" }]', ""))
     found = parse_protobuf([EVERYTHING], "Second")
     assert found.message == "a.b.Second"
     assert dict(found.enums["a.b.M.E"].values) == {0: "A", -1: "B"}
@@ -79,7 +79,7 @@ def test_all_of_the_grammar_is_read_as_protoc_reads_it() -> None:
 
 
 def test_groups_are_messages_between_two_tags() -> None:
-    same_as_protoc(PROTO2.replace(" [default = 'it''s']", ""))
+    assert_same_as_protoc(PROTO2.replace(" [default = 'it''s']", ""))
     found = parse_protobuf([PROTO2])
     assert [field.kind for field in found.root.fields] == ["group", "group", "string"]
     assert [field.name for field in found.root.fields] == ["inner", "others", "message"]
@@ -88,7 +88,7 @@ def test_groups_are_messages_between_two_tags() -> None:
 
 @pytest.mark.parametrize("seed", range(20))
 def test_random_files_are_read_as_protoc_reads_them(seed: int) -> None:
-    same_as_protoc(random_file(random.Random(seed)), "Record")
+    assert_same_as_protoc(random_file(random.Random(seed)), "Record")
 
 
 def test_a_file_may_stand_in_several_and_names_are_looked_for_from_the_inside_out() -> None:
@@ -170,7 +170,7 @@ def test_random_bytes_are_no_descriptor_and_nothing_else_happens() -> None:
     ],
 )
 def test_options_that_matter_are_found_wherever_they_stand(text: str) -> None:
-    same_as_protoc(text, "M")
+    assert_same_as_protoc(text, "M")
 
 
 def test_an_option_of_a_oneof_may_have_a_name_in_brackets() -> None:
