@@ -15,13 +15,14 @@ from directkafka.options.spec import Mistakes, OptionSpec, RawOptions, shown
 from directkafka.options.texts import whole_number
 from directkafka.options.time_zones import time_zone
 
-Format = Literal["json", "avro", "protobuf", "string"]
+Format = Literal["json", "avro", "protobuf", "string", "debezium-json", "debezium-avro"]
 OnError = Literal["fail", "null", "dead-letter"]
 
 #: In place of a version's number.
 LATEST: Final = "latest"
 
 _HEADERS: Final = "headers"
+_KEY: Final = "key"
 
 #: The columns that may hold a payload.
 PAYLOAD_COLUMNS: Final = ("value", "key")
@@ -34,11 +35,13 @@ UNREAD: Final = "directkafka_unread"
 _DOCS: Final = {
     "format": "What the bytes of a {column} are: json (fields by a schema, as Spark's from_json reads them), avro "
     "(Avro's binary encoding, by a schema), protobuf (Protocol Buffers, by a .proto file) or string (UTF-8). The "
-    "column {column} is a struct, or a string, then. Bytes when not given.",
-    "schema": "The fields of a JSON {column}, in Spark's DDL: id BIGINT, legs ARRAY<STRUCT<carrier: STRING>>. Of an "
-    "Avro {column}, a schema as JSON; for Protocol Buffers the text of a .proto file, or the base64 of its descriptor. "
-    "Of both also the name of a file with it (.avsc, .proto, .desc, .pb). With a registry it is what all of them are "
-    "read with, else what they were written with.",
+    "column {column} is a struct, or a string, then. Bytes when not given. debezium-json and debezium-avro, for values "
+    "alone, are a database's changes: value is the row, and beside it there are op, deleted, source_ts and position.",
+    "schema": "The fields of a JSON {column}, in Spark's DDL: id BIGINT, legs ARRAY<STRUCT<carrier: STRING>>; for "
+    "debezium-json those of a row. Of an Avro {column}, a schema as JSON, for debezium-avro that of an event; for "
+    "Protocol Buffers the text of a .proto file, or the base64 of its descriptor. Of both also the name of a file with "
+    "it (.avsc, .proto, .desc, .pb). With a registry it is what all of them are read with, else what they were written "
+    "with.",
     "message": "The message of a .proto file that each {column} is; its first one when not given.",
     "registry.subject": "The subject of the registry whose schema each {column} is read with; the topic's name and "
     "-{column} when there is one topic.",
@@ -77,9 +80,14 @@ _SCHEMAS: Final[dict[Format, str]] = {
     "json": "the fields, as Spark's DDL",
     "avro": "the schema, as JSON",
     "protobuf": "the .proto file",
+    "debezium-json": "the columns of a row, as Spark's DDL",
+    "debezium-avro": "the schema of an event, as JSON",
 }
+#: The formats of a database's changes, and the columns that there are beside its rows, with Spark's types.
+_OF_CHANGES: Final = ("debezium-json", "debezium-avro")
+_CHANGE_COLUMNS: Final = {"op": "string", "deleted": "boolean", "source_ts": "timestamp", "position": "decimal(38,0)"}
 #: The formats whose records may name a schema of a registry.
-_REGISTERED: Final = ("json", "avro", "protobuf")
+_REGISTERED: Final = ("json", "avro", "protobuf", "debezium-avro")
 
 SPECS: Final = {column: _specs(column) for column in PAYLOAD_COLUMNS}
 
@@ -123,8 +131,14 @@ class Payload:
     @property
     def added_columns(self) -> dict[str, str]:
         """The columns that there are beside it, with Spark's types."""
-        added = {} if self.schema_id_column is None else {self.schema_id_column: "int"}
+        added = dict(_CHANGE_COLUMNS) if self.is_of_changes else {}
+        added |= {} if self.schema_id_column is None else {self.schema_id_column: "int"}
         return added if self.error_column is None else added | {self.error_column: "string"}
+
+    @property
+    def is_of_changes(self) -> bool:
+        """Whether the records are a database's changes, so that keys say which rows are no more."""
+        return self.format in _OF_CHANGES
 
     @property
     def schema_id_column(self) -> str | None:
@@ -186,8 +200,9 @@ def undecoded_columns(columns: Sequence[str], payloads: Payloads) -> tuple[str, 
     decoded = [payload for payload in payloads if decodes(payload, columns)]
     # A header may name a record's schema.
     headers = [_HEADERS] if any(payload.registry is not None for payload in decoded) else []
+    keys = [_KEY] if any(payload.is_of_changes for payload in decoded) else []
     named = (payload.column for payload in decoded)
-    return tuple(dict.fromkeys([*(name for name in columns if name not in added), *named, *headers]))
+    return tuple(dict.fromkeys([*(name for name in columns if name not in added), *named, *keys, *headers]))
 
 
 def kept_columns(columns: tuple[str, ...], payloads: Payloads) -> dict[str, str]:
@@ -232,10 +247,16 @@ def _read(given: RawOptions, column: str) -> Payload | None:
                 raise given.error(spec.name, f"says how a {column} is read, and there is no {column}.format")
         return None
     form: Format = given.value(specs["format"])
+    if form in _OF_CHANGES and column == _KEY:
+        raise given.error(specs["format"].name, f"{form} is for values, which take what they need of the keys")
     registry = _registry(given, column, form)
     if form in _SCHEMAS and registry is None and not given.has(specs["schema"]):
         raise given.error(specs["schema"].name, f"is missing: {column}.format = {form} needs {_SCHEMAS[form]}")
-    for name, forms in (("schema", tuple(_SCHEMAS)), ("time.zone", ("json",)), ("message", ("protobuf",))):
+    for name, forms in (
+        ("schema", tuple(_SCHEMAS)),
+        ("time.zone", ("json", "debezium-json")),
+        ("message", ("protobuf",)),
+    ):
         if form not in forms and given.has(specs[name]):
             raise given.error(specs[name].name, f"means nothing to {column}.format = {form}")
     message = given.text(specs["message"])

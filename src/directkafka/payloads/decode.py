@@ -6,8 +6,8 @@ what can be read of it, with a reason in a column of its own.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Sequence
-from dataclasses import dataclass, field
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field, replace
 from functools import partial
 from typing import Final, Protocol, TypeVar, cast, get_args
 
@@ -32,8 +32,6 @@ from directkafka.python_worker import freeze_imports
 Texts = TypeVar("Texts", pa.Array, pa.ChunkedArray, pa.RecordBatch)
 
 _UTC: Final = "UTC"
-#: The headers that may name a record's schemas, as Confluent's serializers write them.
-SCHEMA_HEADERS: Final = {"value": "__value_schema_id", "key": "__key_schema_id"}
 
 
 class Decoder(Protocol):
@@ -61,6 +59,18 @@ class RegisteredDecoder(Decoder, Protocol):
     schema_ids: pa.Array
 
 
+class ChangeDecoder(Decoder, Protocol):
+    """Decodes columns of a database's changes.
+
+    Attributes:
+        keys: of the records that are decoded next; None: nobody knows them.
+        added: the columns beside the last one, by name.
+    """
+
+    keys: pa.Array | None
+    added: Mapping[str, pa.Array]
+
+
 def decoder_of(payload: Payload, *, explains: bool = True) -> Decoder:
     """What decodes a payload.
 
@@ -72,10 +82,15 @@ def decoder_of(payload: Payload, *, explains: bool = True) -> Decoder:
         return TextDecoder()
     assert payload.schema is not None, "it was given or looked up"
     # Not above: a process loads the kernels of the formats that it reads.
+    if payload.is_of_changes:
+        from directkafka.payloads.debezium.decoder import decoder_of_changes
+
+        return decoder_of_changes(payload)
     if payload.registry is not None:
         from directkafka.payloads.registry.client import client_of
         from directkafka.payloads.registry.decoder import RegisteredDecoder as DecoderOfRegistry
         from directkafka.payloads.registry.formats import columns_of
+        from directkafka.payloads.registry.frames import SCHEMA_HEADERS
 
         header = SCHEMA_HEADERS[payload.column]
         columns, client = columns_of(payload, explains=explains), client_of(payload.registry)
@@ -147,12 +162,7 @@ class BatchDecoder:
         unread: dict[int, list[str]] = {}
         for payload, decoder in self._decoders:
             columns[AS_IT_CAME[payload.column]] = columns[payload.column]
-            if payload.schema_id_column is not None:
-                registered = cast(RegisteredDecoder, decoder)
-                registered.headers = columns.get("headers")
-            columns[payload.column] = decoder.decode(columns[payload.column])
-            if payload.schema_id_column is not None:
-                columns[payload.schema_id_column] = registered.schema_ids
+            columns |= _decoded(payload, decoder, batch)
             if decoder.problems and payload.on_error == "fail":
                 raise _error(payload, place, decoder.problems)
             if payload.error_column is not None:
@@ -162,6 +172,23 @@ class BatchDecoder:
                     unread.setdefault(row, []).append(f"the {payload.column} is no {payload.format}: {problem}")
         columns[UNREAD] = _reasons({row: "; ".join(problems) for row, problems in unread.items()}, batch.num_rows)
         return pa.RecordBatch.from_arrays([columns[name] for name in self._columns], names=self._columns)
+
+
+def _decoded(payload: Payload, decoder: Decoder, batch: pa.RecordBatch) -> dict[str, pa.Array]:
+    """The column of a payload, with those beside it."""
+    names = batch.schema.names
+    if payload.schema_id_column is not None:
+        registered = cast(RegisteredDecoder, decoder)
+        registered.headers = batch.column("headers") if "headers" in names else None
+    if payload.is_of_changes:
+        changes = cast(ChangeDecoder, decoder)
+        changes.keys = batch.column("key") if "key" in names else None
+    columns = {payload.column: decoder.decode(batch.column(payload.column))}
+    if payload.schema_id_column is not None:
+        columns[payload.schema_id_column] = registered.schema_ids
+    if payload.is_of_changes:
+        columns.update(changes.added)
+    return columns
 
 
 @dataclass(frozen=True, slots=True)
@@ -208,24 +235,29 @@ def decode(
 
     Args:
         data: a column of bytes or texts, or a batch with such a column.
-        format: ``json``, ``avro``, ``protobuf`` or ``string``.
+        format: ``json``, ``avro``, ``protobuf``, ``string``, ``debezium-json`` or ``debezium-avro``.
         schema: the fields of JSON, in Spark's DDL; of Avro the schema, as JSON; for Protocol Buffers a ``.proto`` file.
-            Of the last two also the name of a file.
+            Of the last two also the name of a file. Of a database's changes the columns of its rows, or the schema of
+            an event in Avro.
         message: of a ``.proto`` file the one that records are; its first one if empty.
         column: of a batch, the one that is decoded.
         time_zone: of timestamps that name none.
 
     Returns:
         The same with the column decoded, row by row: a struct of the fields, or a string for ``string``.
-        What cannot be read is null, as with ``from_json`` in PERMISSIVE mode.
+        What cannot be read is null, as with ``from_json`` in PERMISSIVE mode. Of a database's changes a batch also gets
+        the columns ``op``, ``deleted``, ``source_ts`` and ``position``; keys of deleted rows come from its column
+        ``key``.
 
     Raises:
         OptionError: the format, the schema or the time zone is none.
     """
+    payload = _payload(format, schema, message, time_zone)
+    decoder = decoder_of(payload, explains=False)
     if isinstance(data, pa.RecordBatch):
-        decoded = decode(data.column(column), format=format, schema=schema, message=message, time_zone=time_zone)
-        return data.set_column(data.schema.get_field_index(column), column, decoded)
-    decoder = decoder_of(_payload(format, schema, message, time_zone), explains=False)
+        columns = dict(zip(data.schema.names, data.columns, strict=True))
+        columns |= _decoded(replace(payload, column=column), decoder, data)
+        return pa.RecordBatch.from_arrays(list(columns.values()), names=list(columns))
     if isinstance(data, pa.ChunkedArray):
         chunks = [decoder.decode(chunk) for chunk in data.chunks]
         return pa.chunked_array(chunks, type=None if chunks else decoder.decode(pa.array([], pa.binary())).type)

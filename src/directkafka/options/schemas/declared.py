@@ -9,6 +9,7 @@ from typing import Final
 
 from directkafka.options.schemas.avro_types import avro_column
 from directkafka.options.schemas.ddl import FieldType, parse_ddl
+from directkafka.options.schemas.debezium import parse_event, row_type
 from directkafka.options.schemas.protobuf.files import parse_protobuf
 from directkafka.options.schemas.protobuf.proto_text import TEXT_CHARACTERS_MAX, read_declarations
 from directkafka.options.schemas.protobuf.spark_types import spark_type
@@ -25,16 +26,16 @@ def read_schema(form: str, text: str, message: str = "") -> tuple[FieldType, str
     """The column that is for a schema, and the schema itself as one text; empty where the column says it all.
 
     Args:
-        form: the format: ``json``, ``avro`` or ``protobuf``.
+        form: the format, any but ``string``.
         text: the schema, or of Avro and Protocol Buffers the name of a file with it.
         message: of a ``.proto`` file the one that records are; the first one if empty.
 
     Raises:
         ValueError: it is none, no column is for it, or the file cannot be read.
     """
-    if form == "avro":
+    if form in ("avro", "debezium-avro"):
         schema = _content(text).decode() if _AVRO_FILE.fullmatch(text) else text
-        return avro_column(schema), schema
+        return (avro_column(schema) if form == "avro" else row_type(parse_event(schema))), schema
     if form == "protobuf":
         found = parse_protobuf(_proto_texts(text), message)
         return spark_type(found), found.text()

@@ -48,6 +48,8 @@ def reader_schema_of(payload: Payload, registered: RegisteredSchema) -> tuple[Fi
     Raises:
         ValueError: it is of another format, is no schema, or no column is for it.
     """
-    module = import_module(f"directkafka.payloads.registry.{payload.format}")
+    of_events = payload.format == "debezium-avro"
+    name = "debezium.avro_events" if of_events else f"registry.{payload.format}"
+    module = import_module(f"directkafka.payloads.{name}")
     found: tuple[FieldType, str] = module.reader_schema_of(registered, payload.message)
     return found

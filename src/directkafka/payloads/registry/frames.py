@@ -18,6 +18,8 @@ from directkafka.payloads.texts import Texts
 
 #: Bytes in front of a record.
 FRAME: Final = 5
+#: The headers that may name a record's schemas instead.
+SCHEMA_HEADERS: Final = {"value": "__value_schema_id", "key": "__key_schema_id"}
 _MAGIC: Final = 0
 #: What a header has besides, and how many bytes it is: a one, and 16 bytes.
 _GUID: Final = "a schema's GUID, and only numbers are read"

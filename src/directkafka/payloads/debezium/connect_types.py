@@ -1,0 +1,255 @@
+"""Kafka Connect's types: how the JSON of its converter writes values, as the schema in front of them says.
+
+With ``schemas.enable=true`` an event says of each column what its JSON stands for: days, milliseconds, microseconds or
+nanoseconds since 1970, or the bytes of a decimal in Base64. The names are those of ``org.apache.kafka.connect.data``
+and ``io.debezium.time``. Without, a column is what its JSON says by itself, as ``from_json`` reads it.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from decimal import Decimal
+from typing import Any, Final
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.compute as pc
+
+_DAYS: Final = {"org.apache.kafka.connect.data.Date", "io.debezium.time.Date"}
+#: Microseconds in a unit, as a factor and a divisor.
+_UNITS: Final = {
+    "org.apache.kafka.connect.data.Timestamp": (1000, 1),
+    "io.debezium.time.Timestamp": (1000, 1),
+    "io.debezium.time.MicroTimestamp": (1, 1),
+    "io.debezium.time.NanoTimestamp": (1, 1000),
+}
+_DECIMAL: Final = "org.apache.kafka.connect.data.Decimal"
+_VARIABLE_DECIMAL: Final = "io.debezium.data.VariableScaleDecimal"
+_DECIMALS: Final = {_DECIMAL, _VARIABLE_DECIMAL}
+_ROWS: Final = ("before", "after")
+#: What decimals of any column are made of: Arrow's largest.
+_DIGITS_MAX: Final = 76
+_WHOLE: Final = pa.decimal256(_DIGITS_MAX, 0)
+_BYTES_MAX: Final = 32
+#: The largest first byte of a number that is not below 0.
+_POSITIVE_MAX: Final = 127
+
+Conversion = Callable[[pa.Array], pa.Array]
+
+
+@dataclass(frozen=True, slots=True)
+class Wire:
+    """How a column is written.
+
+    Attributes:
+        type: that its JSON is read as.
+        convert: makes the column's own type of that; None: it is that.
+    """
+
+    type: pa.DataType
+    convert: Conversion | None = None
+
+
+def row_wires(schema_text: str, row: pa.StructType) -> dict[str, Wire]:
+    """How the columns of an event's rows are written.
+
+    Args:
+        schema_text: the event's schema, as JSON.
+        row: the columns that are wanted.
+
+    Returns:
+        By name, those that are written in a way of their own.
+
+    Raises:
+        ValueError: it is no schema of an event, or a column is written as what cannot become its type.
+    """
+    try:
+        fields = _fields_of(json.loads(schema_text))
+        columns = _fields_of(next(fields[name] for name in _ROWS if name in fields))
+    except (ValueError, KeyError, TypeError, StopIteration, RecursionError):
+        raise ValueError("schema: no schema of a change event, which has the fields before and after") from None
+    return _wires_of(columns, row)
+
+
+def key_wires(schema_text: str, row: pa.StructType) -> dict[str, Wire]:
+    """How the columns of a key are written; see :func:`row_wires`.
+
+    Raises:
+        ValueError: it is no schema of a struct, or a column is written as what cannot become its type.
+    """
+    try:
+        return _wires_of(_fields_of(json.loads(schema_text)), row)
+    except (KeyError, TypeError, RecursionError):
+        raise ValueError("schema: no schema of a struct") from None
+
+
+def _fields_of(schema: Any) -> dict[str, Any]:
+    return {field["field"]: field for field in schema["fields"]}
+
+
+def _wires_of(columns: Mapping[str, Any], row: pa.StructType) -> dict[str, Wire]:
+    found = {}
+    for field in row:
+        if (column := columns.get(field.name)) is not None:
+            wire = _wire(column, field.type, field.name)
+            if wire.convert is not None:
+                found[field.name] = wire
+    return found
+
+
+def written_row(row: pa.StructType, wires: Mapping[str, Wire]) -> pa.StructType:
+    """The types as which a row's JSON is read.
+
+    Args:
+        row: the columns that are wanted.
+        wires: how they are written.
+    """
+    return pa.struct([field.with_type(wires[field.name].type) if field.name in wires else field for field in row])
+
+
+def converted(
+    rows: pa.StructArray, row: pa.StructType, wires: Mapping[str, Wire], problems: dict[int, str], path: str
+) -> pa.StructArray:
+    """Rows as they are wanted, of rows as they were written.
+
+    Args:
+        rows: with the types of ``wires``.
+        row: the columns that are wanted.
+        wires: how they were written.
+        problems: takes what is wrong with a row, by its number.
+        path: of the rows, for problems.
+    """
+    if not wires:
+        return rows
+    children = []
+    for field, child in zip(row, rows.flatten(), strict=True):
+        if (wire := wires.get(field.name)) is not None and wire.convert is not None:
+            became = wire.convert(child).cast(field.type)
+            for place in np.flatnonzero(misfits(child, became)).tolist():
+                problems.setdefault(place, f"{path}.{field.name}: a value that does not fit {field.type}")
+            children.append(became)
+        else:
+            children.append(child)
+    return pa.StructArray.from_arrays(children, fields=list(row), mask=rows.is_null() if rows.null_count else None)
+
+
+def _wire(column: Any, wanted: pa.DataType, path: str) -> Wire:
+    kind, name = (column.get("type"), column.get("name")) if isinstance(column, dict) else (None, None)
+    if pa.types.is_list(wanted) and kind == "array":
+        inner = _wire(column.get("items"), wanted.value_type, f"{path}[]")
+        listed = pa.list_(pa.field("element", inner.type))
+        return Wire(wanted) if inner.convert is None else Wire(listed, _of_lists(wanted, inner.convert))
+    if name in _DAYS and pa.types.is_date(wanted):
+        return Wire(pa.int32(), lambda days: days.cast(pa.date32()))
+    if name in _UNITS and pa.types.is_timestamp(wanted):
+        return Wire(pa.int64(), _of_moments(wanted, *_UNITS[name]))
+    return _wire_of_decimal(column, wanted, path) if name in _DECIMALS and _holds_decimals(wanted) else Wire(wanted)
+
+
+def _wire_of_decimal(column: Mapping[str, Any], wanted: pa.DataType, path: str) -> Wire:
+    if column["name"] == _VARIABLE_DECIMAL:
+        return Wire(pa.struct([("scale", pa.int32()), ("value", pa.binary())]), _of_scaled(wanted))
+    return Wire(pa.binary(), _of_unscaled(wanted, _scale(column, path)))
+
+
+def _holds_decimals(wanted: pa.DataType) -> bool:
+    return bool(pa.types.is_decimal(wanted) or pa.types.is_floating(wanted))
+
+
+def _scale(column: Mapping[str, Any], path: str) -> int:
+    try:
+        return int(column["parameters"]["scale"])
+    except (KeyError, TypeError, ValueError):
+        raise ValueError(f"schema: the decimal {path} has no scale") from None
+
+
+def _of_lists(wanted: pa.DataType, convert: Conversion) -> Conversion:
+    def lists(array: pa.Array) -> pa.Array:
+        elements = convert(array.values).cast(wanted.value_type)
+        return pa.ListArray.from_arrays(array.offsets, elements, type=wanted, mask=array.is_null())
+
+    return lists
+
+
+def _of_moments(wanted: pa.DataType, factor: int, divisor: int) -> Conversion:
+    def moments(numbers: pa.Array) -> pa.Array:
+        # Down, also before 1970: numpy's division is that.
+        whole = pc.fill_null(numbers, 0).to_numpy(zero_copy_only=False) * factor // divisor
+        return pa.array(whole, mask=numbers.is_null().to_numpy(zero_copy_only=False)).cast(wanted)
+
+    return moments
+
+
+def _of_unscaled(wanted: pa.DataType, scale: int) -> Conversion:
+    return lambda unscaled: _with_scale(_whole_numbers(unscaled), scale, wanted)
+
+
+def _of_scaled(wanted: pa.DataType) -> Conversion:
+    def decimals(pairs: pa.Array) -> pa.Array:
+        scales, values = pairs.flatten()
+        numbers, found = _whole_numbers(values), pa.nulls(len(pairs), wanted)
+        for scale in pc.unique(scales.drop_null()).to_pylist():
+            of_scale = pc.if_else(pc.equal(scales, scale), numbers, pa.scalar(None, numbers.type))
+            found = pc.coalesce(found, _with_scale(of_scale, scale, wanted))
+        return found
+
+    return decimals
+
+
+def _with_scale(numbers: pa.Array, scale: int, wanted: pa.DataType) -> pa.Array:
+    """Decimals of their unscaled numbers, rounded as Spark does; null where they have too many digits."""
+    if abs(scale) > _DIGITS_MAX:
+        return pa.nulls(len(numbers), wanted)
+    is_decimal = pa.types.is_decimal(wanted)
+    digits = (wanted.precision - wanted.scale if is_decimal else _DIGITS_MAX) + scale
+    scaled = _relabelled(_fitting(numbers, digits), pa.decimal256(_DIGITS_MAX, scale))
+    if not is_decimal:
+        return scaled.cast(wanted)
+    if scale > wanted.scale:
+        rounded = pc.round(scaled, wanted.scale, "half_towards_infinity")
+        scaled = _relabelled(_fitting(_relabelled(rounded, _WHOLE), digits), rounded.type)
+    return scaled.cast(wanted)
+
+
+def _fitting(numbers: pa.Array, digits: int) -> pa.Array:
+    """The numbers that have so many digits at most, null in place of the others."""
+    if digits >= _DIGITS_MAX:
+        return numbers
+    fits = pc.less(pc.abs(numbers), pa.scalar(Decimal(10) ** max(digits, 0), _WHOLE))
+    return pc.if_else(fits, numbers, pa.scalar(None, _WHOLE))
+
+
+def _relabelled(numbers: pa.Array, kind: pa.DataType) -> pa.Array:
+    """The same numbers with their point elsewhere."""
+    return pa.Array.from_buffers(kind, len(numbers), numbers.buffers(), offset=numbers.offset)
+
+
+def _whole_numbers(unscaled: pa.Array) -> pa.Array:
+    """Numbers of their bytes, the highest first, in two's complement; null for more than fit."""
+    _, ends, data = unscaled.buffers()
+    rows = len(unscaled)
+    bounds = np.frombuffer(ends, np.int32)[unscaled.offset :][: rows + 1] if rows else np.zeros(1, np.int32)
+    raw = np.frombuffer(data, np.uint8) if data is not None and data.size else np.zeros(1, np.uint8)
+    starts, lengths = bounds[:-1], np.diff(bounds)
+    is_one = unscaled.is_valid().to_numpy(zero_copy_only=False) & (lengths > 0) & (lengths <= _BYTES_MAX)
+    lengths = np.where(is_one, lengths, 0)
+    signs = np.where(is_one & (raw[np.where(is_one, starts, 0)] > _POSITIVE_MAX), 255, 0).astype(np.uint8)
+    words = np.repeat(signs[:, None], 32, axis=1)
+    for place in range(int(lengths.max(initial=0))):
+        (inside,) = np.nonzero(lengths > place)
+        words[inside, place] = raw[(starts + lengths)[inside] - 1 - place]
+    validity = pa.array(is_one).buffers()[1]
+    numbers = pa.Array.from_buffers(_WHOLE, rows, [validity, pa.py_buffer(words)])
+    return _fitting(numbers, _DIGITS_MAX - 1)
+
+
+def misfits(before: pa.Array, after: pa.Array) -> Any:
+    """Which rows have a value that has become none, or a list with such a one, as an array of bool."""
+    lost = before.is_valid().to_numpy(zero_copy_only=False) & after.is_null().to_numpy(zero_copy_only=False)
+    if pa.types.is_list(after.type):
+        ends = np.concatenate([[0], np.cumsum(misfits(before.values, after.values))])
+        places = after.offsets.to_numpy()
+        lost |= ends[places[1:]] > ends[places[:-1]]
+    return lost

@@ -1,0 +1,99 @@
+"""The decoder of Debezium's events in JSON, as Kafka Connect's converter writes them, with schemas or without."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+import pyarrow as pa
+
+from directkafka.payloads.debezium.changes import SOURCE_FIELDS, changes_of
+from directkafka.payloads.debezium.connect_types import converted, key_wires, row_wires, written_row
+from directkafka.payloads.debezium.json_schemas import ReaderBySchema, StructReader
+from directkafka.payloads.texts import plain
+
+_ROWS = ("before", "after")
+
+
+class DebeziumJsonDecoder:
+    """Decodes events of one table, in one thread.
+
+    Args:
+        row: the columns that are wanted.
+        time_zone: of timestamps that name none.
+
+    Attributes:
+        keys: of the events that are decoded next; None: nobody knows them.
+        problems: why an event of the last column cannot be read, by its number.
+        added: the columns beside the rows of the last column, by name.
+    """
+
+    def __init__(self, row: pa.StructType, time_zone: str = "UTC") -> None:
+        self._row = row
+        self._events = ReaderBySchema(_event_type(row), lambda schema: _Events(row, schema, time_zone))
+        self._keys = ReaderBySchema(row, lambda schema: _Keys(row, schema, time_zone))
+        self.keys: pa.Array | None = None
+        self.problems: dict[int, str] = {}
+        self.added: Mapping[str, pa.Array] = {}
+
+    def decode(self, texts: pa.Array) -> pa.StructArray:
+        """Decode a column.
+
+        Args:
+            texts: binary or string.
+
+        Returns:
+            A row for each event: as it became, or of a deleted one what the event carries.
+        """
+        texts = plain(texts)
+        events = self._events.decode(texts)
+        tombstones = texts.is_null().to_numpy(zero_copy_only=False)
+        changes = changes_of(events, tombstones, self._events.problems, self._rows_of_keys)
+        self.problems, self.added = changes.problems, changes.added()
+        return changes.rows
+
+    def _rows_of_keys(self, numbers: Any) -> pa.StructArray:
+        """The columns that keys have; one that is no JSON has none."""
+        if self.keys is None:
+            return pa.nulls(len(numbers), self._row)
+        return self._keys.decode(plain(self.keys.take(pa.array(numbers))))
+
+
+class _Events:
+    """Reads events of one schema, or without."""
+
+    def __init__(self, row: pa.StructType, schema: str | None, time_zone: str) -> None:
+        self._row, self._wires = row, {} if schema is None else row_wires(schema, row)
+        written = _event_type(written_row(row, self._wires))
+        self._reader = StructReader(written, has_schema=schema is not None, time_zone=time_zone)
+        self.problems: dict[int, str] = {}
+
+    def decode(self, texts: pa.Array) -> pa.StructArray:
+        """A row for each event: before, after, source and op."""
+        events = self._reader.decode(texts)
+        self.problems = self._reader.problems
+        if not self._wires:
+            return events
+        columns = dict(zip(events.type.names, events.flatten(), strict=True))
+        for name in _ROWS:
+            columns[name] = converted(columns[name], self._row, self._wires, self.problems, name)
+        mask = events.is_null() if events.null_count else None
+        return pa.StructArray.from_arrays(list(columns.values()), fields=list(_event_type(self._row)), mask=mask)
+
+
+class _Keys:
+    """Reads keys of one schema, or without."""
+
+    def __init__(self, row: pa.StructType, schema: str | None, time_zone: str) -> None:
+        self._row, self._wires = row, {} if schema is None else key_wires(schema, row)
+        written = written_row(row, self._wires)
+        self._reader = StructReader(written, has_schema=schema is not None, time_zone=time_zone)
+        self.problems: dict[int, str] = {}
+
+    def decode(self, texts: pa.Array) -> pa.StructArray:
+        """A row for each key, with its columns; the others are null."""
+        return converted(self._reader.decode(texts), self._row, self._wires, self.problems, "key")
+
+
+def _event_type(row: pa.StructType) -> pa.StructType:
+    return pa.struct([("before", row), ("after", row), ("source", pa.struct(SOURCE_FIELDS)), ("op", pa.string())])

@@ -1,0 +1,64 @@
+"""Change events of Debezium, as its connectors for three databases write them."""
+
+from __future__ import annotations
+
+import base64
+import json
+from collections.abc import Mapping
+from typing import Any
+
+#: ``source`` as connectors write it (Debezium 3.2), without what it says about itself.
+POSTGRES = {
+    "version": "3.2.0.Final", "connector": "postgresql", "name": "shop", "ts_ms": 1_700_000_000_123, "snapshot": "false",
+    "db": "shop", "sequence": '["24023119","24023128"]', "ts_us": 1_700_000_000_123_456,
+    "ts_ns": 1_700_000_000_123_456_000, "schema": "public", "table": "orders", "txId": 556, "lsn": 24_023_128,
+    "xmin": None,
+}  # fmt: skip
+MYSQL = {
+    "version": "3.2.0.Final", "connector": "mysql", "name": "shop", "ts_ms": 1_700_000_000_000, "snapshot": "false",
+    "db": "shop", "sequence": None, "ts_us": 1_700_000_000_000_000, "table": "orders", "server_id": 223_344,
+    "gtid": None, "file": "mysql-bin.000003", "pos": 484, "row": 0, "thread": 7, "query": None,
+}  # fmt: skip
+SQL_SERVER = {
+    "version": "3.2.0.Final", "connector": "sqlserver", "name": "shop", "ts_ms": 1_700_000_000_000,
+    "snapshot": "false", "db": "shop", "sequence": None, "schema": "dbo", "table": "orders",
+    "change_lsn": "00000027:00000758:0003", "commit_lsn": "00000027:00000758:0005", "event_serial_no": 1,
+}  # fmt: skip
+
+DECIMAL = "org.apache.kafka.connect.data.Decimal"
+
+
+def event(op: str, before: Any = None, after: Any = None, source: Mapping[str, Any] | None = None) -> dict[str, Any]:
+    """A change, without a schema."""
+    found = {"before": before, "after": after, "source": POSTGRES if source is None else source, "op": op}
+    return found | {"ts_ms": 1_700_000_000_900, "transaction": None}
+
+
+def text(value: Any, columns: list[dict[str, Any]] | None = None) -> bytes:
+    """The JSON of an event; behind its schema where columns are given."""
+    return json.dumps(value if columns is None else {"schema": schema(columns), "payload": value}).encode()
+
+
+def key(value: Any, columns: list[dict[str, Any]] | None = None) -> bytes:
+    """The JSON of a key."""
+    if columns is None:
+        return json.dumps(value).encode()
+    return json.dumps({"schema": {"type": "struct", "fields": columns}, "payload": value}).encode()
+
+
+def schema(columns: list[dict[str, Any]]) -> dict[str, Any]:
+    """The schema of an event, as Kafka Connect's JSON converter writes it."""
+    rows = [{"type": "struct", "fields": columns, "optional": True, "field": name} for name in ("before", "after")]
+    fields = [*rows, {"type": "struct", "fields": [], "field": "source"}, {"type": "string", "field": "op"}]
+    return {"type": "struct", "fields": fields, "optional": False, "name": "shop.public.orders.Envelope"}
+
+
+def column(field: str, type: str, **more: Any) -> dict[str, Any]:
+    """The schema of a column."""
+    return {"type": type, "optional": True, "field": field} | more
+
+
+def unscaled(number: int) -> str:
+    """A decimal's number as Kafka Connect writes it: its bytes, in Base64."""
+    length = max(1, (number.bit_length() + 8) // 8)
+    return base64.b64encode(number.to_bytes(length, "big", signed=True)).decode()

@@ -1,0 +1,214 @@
+"""Debezium's events in JSON: the row as it became, and what happened to it."""
+
+from __future__ import annotations
+
+import datetime
+import json
+from decimal import Decimal
+from typing import Any
+
+import pyarrow as pa
+import pytest
+from tests.debezium_events import DECIMAL, MYSQL, POSTGRES, SQL_SERVER, column, event, key, text, unscaled
+
+from directkafka.options.schemas.ddl import parse_ddl
+from directkafka.payloads.arrow_types import arrow_type
+from directkafka.payloads.debezium.json_events import DebeziumJsonDecoder
+
+PLAIN = [column("id", "int64"), column("name", "string")]
+ROW = {"id": 1, "name": "pen"}
+AT = datetime.datetime(2023, 11, 14, 22, 13, 20, 123456, tzinfo=datetime.UTC)
+
+
+class Decoded:
+    """What became of some events."""
+
+    def __init__(self, ddl: str, *values: bytes | None, keys: list[bytes | None] | None = None) -> None:
+        decoder = DebeziumJsonDecoder(arrow_type(parse_ddl(ddl)))
+        decoder.keys = None if keys is None else pa.array(keys, pa.binary())
+        rows = decoder.decode(pa.array(values, pa.binary()))
+        rows.validate(full=True)
+        self.rows = rows.to_pylist()
+        self.problems = decoder.problems
+        self.op, self.deleted, self.source_ts, self.position = (
+            decoder.added[name].to_pylist() for name in ("op", "deleted", "source_ts", "position")
+        )
+
+
+@pytest.mark.parametrize("columns", [None, PLAIN], ids=["alone", "behind a schema"])
+def test_each_change_has_its_row(columns: Any) -> None:
+    newer = {"id": 1, "name": "ink"}
+    changes = [
+        event("c", after=ROW), event("u", ROW, newer), event("r", after=ROW), event("d", before=newer), event("t"),
+    ]  # fmt: skip
+    found = Decoded("id BIGINT, name STRING", *(text(change, columns) for change in changes))
+    assert found.rows == [ROW, newer, ROW, newer, None]
+    assert found.op == ["c", "u", "r", "d", "t"]
+    assert found.deleted == [False, False, False, True, False]
+    assert found.source_ts == [AT] * 5
+    assert found.position == [Decimal(24_023_128)] * 5
+    assert found.problems == {}
+
+
+@pytest.mark.parametrize("columns", [None, PLAIN[:1]], ids=["alone", "behind a schema"])
+def test_a_deleted_row_of_which_no_more_is_known_has_its_key(columns: Any) -> None:
+    values = [text(event("d")), None, text(event("c", after=ROW)), None, None]
+    keys: list[bytes | None] = [key({"id": number}, columns) for number in range(3)]
+    found = Decoded("id BIGINT, name STRING", *values, keys=[*keys, b"no JSON", None])
+    assert found.rows[:3] == [{"id": 0, "name": None}, {"id": 1, "name": None}, ROW]
+    assert found.rows[3] in (None, {"id": None, "name": None})
+    assert found.rows[4] is None
+    assert found.op == ["d", None, "c", None, None]
+    assert found.deleted == [True, True, False, True, True]
+    assert found.problems == {}
+
+
+def test_a_deleted_row_of_which_nothing_is_known_is_null() -> None:
+    found = Decoded("id BIGINT", text(event("d")), None)
+    assert found.rows == [None, None]
+    assert found.deleted == [True, True]
+
+
+def test_columns_may_have_the_names_of_an_event() -> None:
+    row = {"payload": {"id": 1}, "schema": "s", "op": "x", "before": 2}
+    ddl = "payload STRUCT<id INT>, schema STRING, op STRING, before INT"
+    alone = {"payload": {"id": 7}, "schema": None, "op": None, "before": None}
+    found = Decoded(
+        ddl, text(event("c", after=row)), None, None, keys=[None, key({"payload": {"id": 7}}), key({"op": "y"})]
+    )
+    assert found.rows == [row, alone, {"payload": None, "schema": None, "op": "y", "before": None}]
+    typed = [column("payload", "struct", fields=[column("id", "int32")]), column("op", "string")]
+    assert Decoded(ddl, None, keys=[key({"payload": {"id": 7}}, typed)]).rows == [alone]
+
+
+def test_a_schema_says_what_times_and_decimals_stand_for() -> None:
+    columns = [
+        column("n", "bytes", name=DECIMAL, parameters={"scale": "2", "connect.decimal.precision": "10"}),
+        column("v", "struct", name="io.debezium.data.VariableScaleDecimal"),
+        column("day", "int32", name="io.debezium.time.Date"),
+        column("ms", "int64", name="io.debezium.time.Timestamp"),
+        column("us", "int64", name="io.debezium.time.MicroTimestamp"),
+        column("ns", "int64", name="io.debezium.time.NanoTimestamp"),
+        column("zoned", "string", name="io.debezium.time.ZonedTimestamp"),
+        column("prices", "array", items={"type": "bytes", "name": DECIMAL, "parameters": {"scale": "1"}}),
+    ]
+    ddl = (
+        "n DECIMAL(10,2), v DOUBLE, day DATE, ms TIMESTAMP_NTZ, us TIMESTAMP_NTZ, ns TIMESTAMP_NTZ, zoned TIMESTAMP, "
+        "prices ARRAY<DECIMAL(5,1)>"
+    )
+    row = {
+        "n": unscaled(-12_345), "v": {"scale": 3, "value": unscaled(1_500)}, "day": 20_000, "ms": 1_700_000_000_123,
+        "us": -1, "ns": -1, "zoned": "2023-11-14T22:13:20.123456Z", "prices": [unscaled(15), None, unscaled(-7)],
+    }  # fmt: skip
+    nothing = dict.fromkeys(row)
+    found = Decoded(ddl, text(event("u", nothing, row), columns), text(event("c", after=nothing), columns))
+    assert found.problems == {}
+    assert found.rows[1] == nothing
+    just_before = datetime.datetime(1969, 12, 31, 23, 59, 59, 999999)  # noqa: DTZ001 - a local time
+    assert found.rows[0] == {
+        "n": Decimal("-123.45"), "v": 1.5, "day": datetime.date(2024, 10, 4),
+        "ms": datetime.datetime(2023, 11, 14, 22, 13, 20, 123000),  # noqa: DTZ001
+        "us": just_before, "ns": just_before, "zoned": AT,
+        "prices": [Decimal("1.5"), None, Decimal("-0.7")],
+    }  # fmt: skip
+
+
+def test_without_a_schema_a_column_is_what_its_json_says() -> None:
+    row = {"n": "123.45", "day": "2024-10-04", "at": "2023-11-14T22:13:20.123456Z"}
+    found = Decoded("n DECIMAL(10,2), day DATE, at TIMESTAMP", text(event("c", after=row)))
+    assert found.rows == [{"n": Decimal("123.45"), "day": datetime.date(2024, 10, 4), "at": AT}]
+
+
+def test_a_decimal_that_does_not_fit_is_told() -> None:
+    columns = [
+        column("id", "int64"),
+        column("n", "bytes", name=DECIMAL, parameters={"scale": "0"}),
+        column("l", "array", items={"type": "bytes", "name": DECIMAL, "parameters": {"scale": "0"}}),
+    ]
+    rows = [
+        {"id": 1, "n": unscaled(999), "l": [unscaled(9)]}, {"id": 2, "n": unscaled(1_000), "l": None},
+        {"id": 3, "n": None, "l": [unscaled(1), unscaled(10)]}, {"id": 4, "n": unscaled(10**80), "l": []},
+    ]  # fmt: skip
+    found = Decoded(
+        "id INT, n DECIMAL(3), l ARRAY<DECIMAL(1)>", *(text(event("c", None, row), columns) for row in rows)
+    )
+    assert found.problems == {
+        1: "after.n: a value that does not fit decimal128(3, 0)",
+        2: "after.l: a value that does not fit list<element: decimal128(1, 0)>",
+        3: "after.n: a value that does not fit decimal128(3, 0)",
+    }
+    # The other fields stay, as with from_json.
+    assert [row["id"] for row in found.rows] == [1, 2, 3, 4]
+    assert [row["n"] for row in found.rows] == [Decimal(999), None, None, None]
+
+
+def test_a_batch_may_have_many_schemas_and_none() -> None:
+    scales = [column("id", "int64"), column("n", "bytes", name=DECIMAL, parameters={"scale": "1"})]
+    units = [column("id", "int64"), column("n", "string")]
+    found = Decoded(
+        "id BIGINT, n DECIMAL(5,2)",
+        text(event("c", after={"id": 1, "n": unscaled(15)}), scales),
+        text(event("c", after={"id": 2, "n": "2.5"}), units),
+        text(event("c", after={"id": 3, "n": 3.5})),
+        text({"payload": event("c", after={"id": 4, "n": 4})}),
+        text(event("c", after={"id": 5, "n": unscaled(55)}), scales),
+    )
+    assert found.problems == {}
+    assert found.rows == [
+        {"id": 1, "n": Decimal("1.5")}, {"id": 2, "n": Decimal("2.5")}, {"id": 3, "n": Decimal("3.5")},
+        {"id": 4, "n": Decimal(4)}, {"id": 5, "n": Decimal("5.5")},
+    ]  # fmt: skip
+
+
+@pytest.mark.parametrize(
+    ("source", "position"),
+    [(MYSQL, 3_000_000_000_484), (SQL_SERVER, 772474593184047428393007841277), ({"scn": "1"}, None)],
+    ids=["mysql", "sqlserver", "oracle"],
+)
+def test_each_database_says_where_a_change_stands(source: Any, position: int | None) -> None:
+    found = Decoded("id INT", text(event("c", after={"id": 1}, source=source)))
+    assert found.position == [None if position is None else Decimal(position)]
+
+
+HINT = "it is no change event of Debezium (one that its ExtractNewRecordState has flattened is read with the format"
+
+
+@pytest.mark.parametrize(
+    ("value", "problem"),
+    [
+        (b'{"id": 1, "name": "flat"}', f"it has no op: {HINT}"),
+        (b"", f"it has no op: {HINT}"),
+        (b'{"schema": {"type": "string"}, "payload": "x"}', "schema: no schema of a change event"),
+        (b'{"schema": 5, "payload": null}', "schema: no schema of a change event"),
+        (text({"op": "m"}), f"op is 'm': {HINT}"),
+        (text({"op": "c" * 50}), f"op is '{'c' * 20}': {HINT}"),
+        (text({"op": "u", "after": None}), "op is 'u', and there is no row in after"),
+        (text(event("c", after=ROW))[:-40], ""),
+        (b"\xff\xfe", ""),
+        (b"[]", ""),
+    ],
+)
+def test_what_is_no_event_is_told(value: bytes, problem: str) -> None:
+    found = Decoded("id BIGINT, name STRING", text(event("c", after=ROW)), value)
+    assert list(found.problems) == [1]
+    assert found.problems[1].startswith(problem)
+    assert found.rows[0] == ROW
+    assert found.deleted == [False, False]
+
+
+def test_a_schema_with_a_decimal_of_no_scale_is_told() -> None:
+    columns = [column("n", "bytes", name=DECIMAL)]
+    found = Decoded("n DECIMAL(3)", text(event("c", after={"n": unscaled(1)}), columns))
+    assert found.problems == {0: "schema: the decimal n has no scale"}
+
+
+def test_columns_without_rows_are_read() -> None:
+    assert Decoded("id INT").rows == []
+
+
+def test_an_event_without_before_or_source_is_read() -> None:
+    found = Decoded("id INT", json.dumps({"op": "c", "after": {"id": 1}}).encode(), b'{"op": "d"}')
+    assert found.rows == [{"id": 1}, None]
+    assert found.problems == {}
+    assert POSTGRES["lsn"] not in found.position
+    assert found.source_ts == [None, None]
