@@ -9,8 +9,8 @@ from typing import Any
 
 #: ``source`` as connectors write it (Debezium 3.2), without what it says about itself.
 POSTGRES = {
-    "version": "3.2.0.Final", "connector": "postgresql", "name": "shop", "ts_ms": 1_700_000_000_123, "snapshot": "false",
-    "db": "shop", "sequence": '["24023119","24023128"]', "ts_us": 1_700_000_000_123_456,
+    "version": "3.2.0.Final", "connector": "postgresql", "name": "shop", "ts_ms": 1_700_000_000_123,
+    "snapshot": "false", "db": "shop", "sequence": '["24023119","24023128"]', "ts_us": 1_700_000_000_123_456,
     "ts_ns": 1_700_000_000_123_456_000, "schema": "public", "table": "orders", "txId": 556, "lsn": 24_023_128,
     "xmin": None,
 }  # fmt: skip

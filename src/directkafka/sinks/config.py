@@ -24,6 +24,7 @@ from pydantic_core import ArgsKwargs, ErrorDetails
 from directkafka.errors import OptionError
 from directkafka.options.spec import Mistakes
 from directkafka.sinks.api import Store
+from directkafka.sinks.deletes import DeleteHow
 from directkafka.sinks.write_modes import Mode
 
 Config = TypeVar("Config", bound="type[SinkConfig]")
@@ -54,6 +55,32 @@ OrderColumns = Annotated[
     Field(
         description="Columns for upsert: of two rows of a key the one with the higher values stays, in the batch and "
         "in the table. Without them the later batch's row stays, and two rows of a key in one batch are an error."
+    ),
+]
+
+DeleteColumn = Annotated[
+    Annotated[str, Field(min_length=1)] | None,
+    Field(
+        description="A boolean column for upsert: where it is true, the row of the key is deleted. The column is not "
+        "stored."
+    ),
+]
+DeleteHowName = Annotated[
+    DeleteHow,
+    Field(
+        description="hard: a deleted row is removed; soft: it is marked, in the column of delete, which is stored "
+        "then, and keeps what it had."
+    ),
+]
+DeleteTimeColumn = Annotated[
+    Annotated[str, Field(min_length=1)] | None,
+    Field(description="A column that a row which is marked takes from what came, as those of order: a time."),
+]
+Truncate = Annotated[
+    bool,
+    Field(
+        description="Whether a row whose column op is t empties the table of what was there before, by its order, as "
+        "Debezium tells a TRUNCATE. The column op is not stored then."
     ),
 ]
 

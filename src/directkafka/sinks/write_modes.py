@@ -12,7 +12,7 @@ have no order: use ``upsert`` with ``order`` to say which row is kept.
 What is in the table must not depend on where one batch ends and the next begins. So ``order`` decides between two rows
 with one key in the same way whether both are in one batch or one of them is in the table already: the higher row stays,
 and of two equal rows in two batches the later. Two rows with one key in one batch are an error if nothing decides
-between them.
+between them. Rows of ``upsert`` may also say that their key is no more (:mod:`directkafka.sinks.deletes`).
 """
 
 from __future__ import annotations
@@ -24,6 +24,7 @@ from typing import Literal, get_args
 import pyarrow as pa
 
 from directkafka.errors import OptionError, RowRejectedError
+from directkafka.sinks.deletes import OP, DeleteHow, Deletes
 
 Mode = Literal["append", "ignore", "upsert", "merge", "replace"]
 
@@ -39,12 +40,14 @@ class WriteMode:
         key: columns that say which rows are the same.
         add: columns that ``merge`` adds up; a null counts as zero.
         order: columns of ``upsert``, compared from the left; the row with the higher values stays.
+        deletes: of ``upsert``, which rows delete others; None: none do.
     """
 
     name: Mode = "append"
     key: tuple[str, ...] = ()
     add: tuple[str, ...] = ()
     order: tuple[str, ...] = ()
+    deletes: Deletes | None = None
 
     @classmethod
     def parse(
@@ -54,23 +57,51 @@ class WriteMode:
         key: Sequence[str] | None,
         add: Sequence[str] | None,
         order: Sequence[str] | None,
+        delete: str | None = None,
+        delete_how: DeleteHow = "hard",
+        delete_time: str | None = None,
+        truncate: bool = False,
         where: str,
     ) -> WriteMode:
         """Check that mode and columns make sense together.
 
         Args:
             mode: its name.
-            key, add, order: as the user gave them.
+            key, add, order, delete, delete_how, delete_time, truncate: as the user gave them.
             where: what the options belong to, for messages.
 
         Raises:
             OptionError: they do not; the message names the option.
         """
         problem = _problem(mode, key, add, order)
+        if problem is None and delete is None:
+            problem = _needless(delete_how=delete_how != "hard", delete_time=delete_time, truncate=truncate)
+        deletes = None
+        if problem is None and delete is not None:
+            deletes = Deletes(column=delete, how=delete_how, time=delete_time, truncates=truncate)
+            problem = _problem_of_deletes(deletes, mode, key or (), order or ())
         if problem is not None:
             raise OptionError(option=problem[0], where=where, reason=problem[1])
         name = next(known for known in get_args(Mode) if known == mode)
-        return cls(name=name, key=tuple(key or ()), add=tuple(add or ()), order=tuple(order or ()))
+        return cls(name=name, key=tuple(key or ()), add=tuple(add or ()), order=tuple(order or ()), deletes=deletes)
+
+    @property
+    def controls(self) -> tuple[str, ...]:
+        """The columns that say what is done with a row, and are not stored."""
+        return () if self.deletes is None else self.deletes.controls
+
+    @property
+    def removes_rows(self) -> bool:
+        """Whether rows of the table may be gone after a batch of ``upsert``."""
+        return self.deletes is not None and not self.deletes.is_soft
+
+    def stored(self, schema: pa.Schema) -> pa.Schema:
+        """The columns that go into the table.
+
+        Args:
+            schema: the DataFrame's.
+        """
+        return pa.schema([field for field in schema if field.name not in self.controls])
 
     @property
     def adds_rows(self) -> bool:
@@ -87,6 +118,8 @@ class WriteMode:
         named = (*self.key, *self.add, *self.order)
         missing = [name for name in dict.fromkeys(named) if name not in schema.names]
         problems = [f"the DataFrame has no column {name!r} (key, add, order)" for name in missing]
+        if self.deletes is not None:
+            problems += self.deletes.column_problems(schema)
         if self.name == "merge":
             problems += [
                 f"column {name!r} is neither key nor add: merge would not know which row's to keep"
@@ -129,7 +162,7 @@ def check_taken(*, store: str, sink: str, sent: int, taken: int, triggers: Seque
 
 
 def check_left(*, store: str, sink: str, left: int, triggers: Sequence[str]) -> None:
-    """Refuse to replace a table's rows if the table has kept some of them.
+    """Refuse to replace or delete a table's rows if the table has kept some of them.
 
     Args:
         store, sink: for the message.
@@ -143,8 +176,8 @@ def check_left(*, store: str, sink: str, left: int, triggers: Sequence[str]) -> 
         raise RowRejectedError(
             store=store,
             sink=sink,
-            detail=f"the table kept {left} rows that were to be replaced (triggers of its own: {', '.join(triggers)}): "
-            "let them be deleted, or use another mode",
+            detail=f"the table kept {left} rows that were to be replaced or deleted (triggers of its own: "
+            f"{', '.join(triggers)}): let them be deleted, or use another mode or delete_how",
         )
 
 
@@ -165,5 +198,37 @@ def _problem(
         (order and mode != "upsert", "order", "only mode = 'upsert' asks which of two rows is the newer one"),
         (set(key or ()) & set(add or ()), "add", "a column is either key or add"),
         (set(key or ()) & set(order or ()), "order", "the rows of one key are equal in a column of the key"),
+    )
+    return next(((option, reason) for is_wrong, option, reason in rules if is_wrong), None)
+
+
+def _needless(**options: object) -> tuple[str, str] | None:
+    """The first option that means nothing without ``delete``, and why."""
+    return next(((name, "is for a sink with delete = 'column'") for name, given in options.items() if given), None)
+
+
+def _problem_of_deletes(
+    deletes: Deletes, mode: str, key: Sequence[str], order: Sequence[str]
+) -> tuple[str, str] | None:
+    """The first option of deletes that makes no sense, and why."""
+    rules = (
+        (mode != "upsert", "delete", "only mode = 'upsert' has a key whose row can be deleted"),
+        (
+            deletes.column in (*key, *order),
+            "delete",
+            "the column says whether a row is deleted: it is no key, no order",
+        ),
+        (
+            deletes.time is not None and not deletes.is_soft,
+            "delete_time",
+            "only delete_how = 'soft' leaves a row to mark",
+        ),
+        (deletes.time in key, "delete_time", "the key of a row stays as it is"),
+        (deletes.truncates and not order, "truncate", "needs order = [...], which says what was there before"),
+        (
+            deletes.truncates and OP in (*key, *order, deletes.column, deletes.time),
+            "truncate",
+            f"takes the column {OP}",
+        ),
     )
     return next(((option, reason) for is_wrong, option, reason in rules if is_wrong), None)

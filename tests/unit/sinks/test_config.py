@@ -25,7 +25,9 @@ def test_arguments_come_in_the_order_of_the_configuration() -> None:
     assert str(inspect.signature(PostgresSink)) == (
         "(dsn: 'str', table: 'str', mode: \"Literal['append', 'ignore', 'upsert', 'merge', 'replace']\" = 'append', "
         "key: 'Sequence[str] | None' = None, add: 'Sequence[str] | None' = None, order: 'Sequence[str] | None' = None, "
-        "*, inline_bytes_max: 'int' = 67108864, connections_max: 'int' = 8, "
+        "*, delete: 'str | None' = None, delete_how: \"Literal['hard', 'soft']\" = 'hard', "
+        "delete_time: 'str | None' = None, truncate: 'bool' = False, "
+        "inline_bytes_max: 'int' = 67108864, connections_max: 'int' = 8, "
         "schema_policy: \"Literal['fail', 'add-columns']\" = 'fail', staging_schema: 'str | None' = None) -> None"
     )
 
@@ -46,7 +48,8 @@ def test_what_is_given_is_kept_as_it_is(tmp_path: Path) -> None:
         (("host=db", "t", "apend"), {}, "mode", "'append', 'ignore', 'upsert', 'merge' or 'replace'"),
         (("host=db", "t"), {"key": "id"}, "key", "valid list"),
         (("host=db", "t"), {"key": ["id", 1]}, "key.1", "valid string"),
-        (("host=db", "t", "append", None, None, None, 3), {}, "inline_bytes_max", "give it by its name"),
+        (("host=db", "t", "append", None, None, None, 3), {}, "delete", "give it by its name"),
+        (("host=db", "t"), {"delete_how": "later"}, "delete_how", "'hard' or 'soft'"),
         ((None, "t"), {}, "dsn", "valid string"),
     ],
 )

@@ -49,6 +49,25 @@ def test_what_makes_sense_is_kept_as_tuples(mode: str, columns: dict[str, list[s
         ("upsert", {"key": ["id"], "order": ["id"]}, "order", "equal in a column of the key"),
         ("upsert", {"key": "id"}, "key", r"found the text 'id': write \['id'\]"),
         ("upsert", {"key": ["id"], "order": "at"}, "order", "found the text 'at'"),
+        ("append", {"delete": "deleted"}, "delete", "only mode = 'upsert' has a key"),
+        ("upsert", {"key": ["id"], "delete": "id"}, "delete", "it is no key, no order"),
+        ("upsert", {"key": ["id"], "delete_how": "soft"}, "delete_how", "delete = 'column'"),
+        ("upsert", {"key": ["id"], "delete_time": "at"}, "delete_time", "delete = 'column'"),
+        ("upsert", {"key": ["id"], "truncate": True}, "truncate", "delete = 'column'"),
+        ("upsert", {"key": ["id"], "delete": "deleted", "truncate": True}, "truncate", "needs order"),
+        (
+            "upsert",
+            {"key": ["id"], "delete": "deleted", "delete_time": "at"},
+            "delete_time",
+            "only delete_how = 'soft'",
+        ),
+        (
+            "upsert",
+            {"key": ["id"], "delete": "deleted", "delete_how": "soft", "delete_time": "id"},
+            "delete_time",
+            "stays as it is",
+        ),
+        ("upsert", {"key": ["id"], "order": ["at"], "delete": "op", "truncate": True}, "truncate", "the column op"),
     ],
 )
 def test_what_makes_no_sense_is_refused_by_option(mode: str, columns: dict[str, Any], option: str, reason: str) -> None:
@@ -76,3 +95,33 @@ def test_merge_has_no_place_for_other_columns() -> None:
     (problem,) = parse("merge", key=["id"], add=["n"]).column_problems(schema)
     assert "'name' is neither key nor add" in problem
     assert parse("upsert", key=["id"]).column_problems(schema) == []
+
+
+SCHEMA = pa.schema([("id", pa.int64()), ("at", pa.int64()), ("deleted", pa.bool_()), ("op", pa.string())])
+
+
+@pytest.mark.parametrize(
+    ("options", "stored", "taken"),
+    [
+        ({}, ["id", "at", "op"], ("at", "deleted")),
+        ({"truncate": True}, ["id", "at"], ("at", "deleted")),
+        ({"delete_how": "soft"}, ["id", "at", "deleted", "op"], ("at", "deleted")),
+        ({"delete_how": "soft", "delete_time": "op"}, ["id", "at", "deleted", "op"], ("at", "deleted", "op")),
+        ({"delete_how": "soft", "truncate": True}, ["id", "at", "deleted"], ("at", "deleted")),
+    ],
+)
+def test_columns_that_say_what_is_done_with_a_row_are_not_stored(
+    options: dict[str, Any], stored: list[str], taken: tuple[str, ...]
+) -> None:
+    mode = parse("upsert", key=["id"], order=["at"], delete="deleted", **options)
+    assert mode.stored(SCHEMA).names == stored
+    assert mode.deletes is not None
+    assert mode.deletes.taken(mode.order) == taken
+    assert mode.removes_rows is ("delete_how" not in options)
+    assert mode.column_problems(SCHEMA) == []
+
+
+def test_columns_of_deletes_are_checked() -> None:
+    mode = parse("upsert", key=["id"], delete="at")
+    assert parse("upsert", key=["id"]).stored(SCHEMA) == SCHEMA
+    assert mode.column_problems(SCHEMA) == ["column 'at' of type int64 is not boolean (delete)"]

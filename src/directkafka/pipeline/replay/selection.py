@@ -165,6 +165,12 @@ def _check_modes(routes: Sequence[Route]) -> None:
                 "columns that say which row is the newer one, for example the record's timestamp and offset"
             )
             raise OptionError(option="order", where=where, reason=reason)
+        if mode is not None and mode.removes_rows:
+            reason = (
+                "a replay brings old records, and a row that was deleted since would come back, because nothing is "
+                "left of it that says so: take delete_how = 'soft', whose marked rows remember it"
+            )
+            raise OptionError(option="delete", where=where, reason=reason)
 
 
 def with_dead_letters_last(routes: Sequence[Route], settled: Sink) -> tuple[Route, ...]:

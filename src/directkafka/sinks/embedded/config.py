@@ -9,12 +9,16 @@ from pydantic import Field
 
 from directkafka.sinks.config import (
     AddColumns,
+    DeleteColumn,
+    DeleteHowName,
+    DeleteTimeColumn,
     FilePath,
     KeyColumns,
     ModeName,
     OrderColumns,
     SchemaPolicy,
     SinkConfig,
+    Truncate,
     sink_config,
 )
 
@@ -37,6 +41,10 @@ class EmbeddedConfig(SinkConfig):
     add: AddColumns = None
     order: OrderColumns = None
     _: KW_ONLY
+    delete: DeleteColumn = None
+    delete_how: DeleteHowName = "hard"
+    delete_time: DeleteTimeColumn = None
+    truncate: Truncate = False
     inline_bytes_max: Annotated[
         int,
         Field(

@@ -16,8 +16,9 @@ from directkafka.sinks.databases import lower, parse_name
 from directkafka.sinks.embedded.config import EmbeddedConfig
 from directkafka.sinks.embedded.dead_letters import EmbeddedDeadLetters
 from directkafka.sinks.embedded.file.connection import FileConnection, FileTransaction, quoted
+from directkafka.sinks.embedded.plan import BATCH, SQL, FilePlan, batch_column
 from directkafka.sinks.embedded.staging_files import Access, FileTaskWriter, StagedRows, StagingFolder
-from directkafka.sinks.embedded.statements import BATCH, SQL, FilePlan, batch_column, move_rows, try_insert
+from directkafka.sinks.embedded.statements import move_rows, try_insert
 from directkafka.sinks.embedded.store import EmbeddedStore
 from directkafka.sinks.embedded.table_schema import Dialect, FileTable, table_problems
 from directkafka.sinks.ledger import TableCount
@@ -52,7 +53,10 @@ class EmbeddedSink(EmbeddedConfig, Clonable):
     def __post_init__(self) -> None:
         store = self.store_type(self.path, lock_timeout_s=self.lock_timeout_s)
         where = f"a {store.file.kind} sink"
-        self._mode = WriteMode.parse(self.mode, key=self.key, add=self.add, order=self.order, where=where)
+        self._mode = WriteMode.parse(
+            self.mode, key=self.key, add=self.add, order=self.order, delete=self.delete, delete_how=self.delete_how,
+            delete_time=self.delete_time, truncate=self.truncate, where=where,
+        )  # fmt: skip
         try:
             self._target = parse_name(self.table, parts_max=self.name_parts_max, fold=False)
         except ValueError as error:
@@ -102,7 +106,7 @@ class EmbeddedSink(EmbeddedConfig, Clonable):
         Raises:
             SchemaMismatchError, StoreAccessError, StoreUnavailableError: as :meth:`prepare`.
         """
-        for field in schema:
+        for field in self._mode.stored(schema):
             self._type_sql(field)
         if not self._store.file.path.exists():
             self._refuse(self._mode.column_problems(schema) + self._ignore_problems(schema, FileTable(columns=())))
@@ -202,11 +206,11 @@ class EmbeddedSink(EmbeddedConfig, Clonable):
 
     def _examine(self, connection: FileConnection, schema: pa.Schema) -> FilePlan:
         """In an open transaction: find or make the table, and see that all fits."""
-        table = self.dialect.read_table(connection, self._target)
+        table, stored = self.dialect.read_table(connection, self._target), self._mode.stored(schema)
         if table is None:
             self._make(connection, schema)
         elif self.schema_policy == "add-columns":
-            self._add_columns(connection, schema, table)
+            self._add_columns(connection, stored, table)
         found = self.dialect.read_table(connection, self._target)
         if found is None:
             # DuckDB takes the file's own name in front of a table for the file, and makes the table in schema main.
@@ -236,6 +240,8 @@ class EmbeddedSink(EmbeddedConfig, Clonable):
         """A batch's column: as the table has it, or bare."""
         if not self.dialect.is_typed:
             return batch_column(index)
+        if name in self._mode.controls:
+            return f"{batch_column(index)} {'BOOLEAN' if name == self.delete else 'VARCHAR'}"
         column = next(column for column in table.columns if column.name.lower() == name.lower())
         collation = f" COLLATE {column.collation}" if column.collation else ""
         return f"{batch_column(index)} {column.type_sql}{collation}"
@@ -256,9 +262,9 @@ class EmbeddedSink(EmbeddedConfig, Clonable):
         return [f"its unique index has the column {name!r}, which the DataFrame lacks" for name in missing]
 
     def _make(self, connection: FileConnection, schema: pa.Schema) -> None:
-        definitions = [f"{quoted(field.name)} {self._type_sql(field)}" for field in schema]
+        self._refuse(self._mode.column_problems(schema))
+        definitions = [f"{quoted(field.name)} {self._type_sql(field)}" for field in self._mode.stored(schema)]
         if self._mode.key:
-            self._refuse(self._mode.column_problems(schema))
             definitions.append(f"UNIQUE ({', '.join(quoted(name) for name in self._mode.key)})")
         connection.rows(
             SQL["create_table"].format(

@@ -8,74 +8,12 @@ from dataclasses import dataclass
 import pyarrow as pa
 
 from directkafka.errors import RowRejectedError
-from directkafka.sinks.databases import load_blocks
+from directkafka.sinks.deletes import null_delete_reason, null_key_reason
+from directkafka.sinks.embedded.deletes import Deleter, keep_marked
 from directkafka.sinks.embedded.file.connection import FileConnection, quoted
+from directkafka.sinks.embedded.plan import BATCH, SQL, FilePlan, batch_column, names_sql
 from directkafka.sinks.embedded.staging_files import StagedRows
-from directkafka.sinks.embedded.table_schema import Dialect
-from directkafka.sinks.write_modes import WriteMode, check_left, check_taken
-
-SQL = load_blocks("directkafka.sinks.embedded", "statements.sql")
-
-#: The rows of a batch, in the connection's own schema.
-BATCH = "directkafka_batch"
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class FilePlan:
-    """A sink that was checked against its table.
-
-    Attributes:
-        store, sink: names for messages.
-        mode: how rows meet those that are there.
-        target: parts of the table's name.
-        unique: sets of columns with a unique index; DuckDB refuses ON CONFLICT where nothing can conflict.
-        triggers: of the table, by name.
-        goes_straight: whether rows may be appended to the table as they come, since it takes each or fails.
-        schema: the DataFrame's.
-        converted: the schema of what the task writers hand over.
-        definitions: SQL of the columns of a table for one batch.
-        dialect: the database's.
-    """
-
-    store: str
-    sink: str
-    mode: WriteMode
-    target: tuple[str, ...]
-    unique: tuple[frozenset[str], ...]
-    triggers: tuple[str, ...]
-    goes_straight: bool
-    schema: pa.Schema
-    converted: pa.Schema
-    definitions: tuple[str, ...]
-    dialect: Dialect
-
-    @property
-    def target_sql(self) -> str:
-        """The table, quoted."""
-        return quoted(*self.target)
-
-    @property
-    def columns_sql(self) -> str:
-        """The target's columns, quoted, with commas."""
-        return _names(self.schema.names)
-
-    @property
-    def all_coming(self) -> str:
-        """The batch's columns, with commas."""
-        return self.coming(self.schema.names)
-
-    def coming(self, names: Iterable[str]) -> str:
-        """What columns of the target are called in the batch, with commas."""
-        return ", ".join(map(self.coming_column, names))
-
-    def coming_column(self, name: str) -> str:
-        """What a column of the target is called in the batch; case is ignored, as in the database."""
-        return batch_column([known.lower() for known in self.schema.names].index(name.lower()))
-
-
-def batch_column(index: int) -> str:
-    """A column of a batch's table."""
-    return f"c{index}"
+from directkafka.sinks.write_modes import check_left, check_taken
 
 
 @dataclass(frozen=True, slots=True)
@@ -124,6 +62,8 @@ def move_rows(connection: FileConnection, plan: FilePlan, rows: StagedRows) -> i
     batch = _make_batch(connection, plan)
     named = pa.schema([field.with_name(batch_column(index)) for index, field in enumerate(plan.converted)])
     connection.fill((BATCH,), _Feed(named, rows), is_temporary=True)
+    if plan.mode.deletes is not None:
+        Deleter(connection, plan, batch).truncate()
     _refuse_nulls(connection, plan, batch)
     taken = _place(connection, plan, batch)
     if plan.mode.adds_rows:
@@ -152,16 +92,20 @@ def _make_batch(connection: FileConnection, plan: FilePlan) -> str:
 
 
 def _refuse_nulls(connection: FileConnection, plan: FilePlan, batch: str) -> None:
+    deletes = plan.mode.deletes
     refused = (
         (
             plan.mode.key,
-            "in the key {}, and a unique index counts nulls as different: filter them out in the transform",
+            null_key_reason(plan.mode.key, deletes)
+            if deletes is not None
+            else "in the key {}, and a unique index counts nulls as different: filter them out in the transform",
         ),
         (
             plan.mode.order,
             "in the order {}, which then does not say which row of a key is the newer one: fill them in the transform, "
             "for example with coalesce",
         ),
+        ([deletes.column], null_delete_reason(deletes)) if deletes is not None else ((), ""),
     )
     for names, reason in refused:
         if not names:
@@ -188,7 +132,7 @@ def _check_keys(connection: FileConnection, plan: FilePlan, batch: str) -> None:
     """The modes with a key leave rows out themselves, so their number says nothing; but each key must be there."""
     key = plan.mode.key
     is_same = " AND ".join(f"held.{quoted(name)} = coming.{plan.coming_column(name)}" for name in key)
-    statement = _sql("count_keys", plan, is_same=is_same, keys=plan.coming(key), batch=_compared(plan, batch))
+    statement = _sql("count_keys", plan, is_same=is_same, keys=plan.coming(key), rows=_going_in(plan, batch))
     ((sent, taken),) = connection.rows(statement)
     _check_taken(plan, sent=sent, taken=taken)
 
@@ -202,7 +146,11 @@ def _place(connection: FileConnection, plan: FilePlan, batch: str) -> int:
         case "upsert":
             winners = _winners(plan, batch)
             _refuse_double_keys(connection, plan, winners)
-            statement = _sql("upsert", plan, winners=winners, keys=_names(plan.mode.key), action=_replacement(plan))
+            if plan.mode.deletes is not None:
+                Deleter(connection, plan, batch).delete(winners)
+            statement = _sql(
+                "upsert", plan, winners=_going_in(plan, batch), keys=names_sql(plan.mode.key), action=_replacement(plan)
+            )
         case _:
             statement = _sql("append", plan, rows=batch)
     return connection.insert(statement)
@@ -210,7 +158,7 @@ def _place(connection: FileConnection, plan: FilePlan, batch: str) -> int:
 
 def _refuse_double_keys(connection: FileConnection, plan: FilePlan, winners: str) -> None:
     """SQLite would take the last of such rows, DuckDB the first. Rows that are all key are equal."""
-    if set(plan.schema.names) == set(plan.mode.key):
+    if plan.mode.deletes is None and set(plan.schema.names) == set(plan.mode.key):
         return
     if double := connection.rows(SQL["find_double_key"].format(keys=plan.coming(plan.mode.key), winners=winners)):
         *values, count = double[0]
@@ -221,15 +169,18 @@ def _compared(plan: FilePlan, batch: str) -> str:
     """The rows of the batch, compared as the target's are."""
     if plan.dialect.is_typed:
         return batch
-    held = ", ".join(f"held.{quoted(name)} AS {plan.coming_column(name)}" for name in plan.schema.names)
-    return _sql("as_in_target", plan, held=held, batch=batch)
+    held = ", ".join(
+        f"{'NULL' if name in plan.mode.controls else f'held.{quoted(name)}'} AS {plan.coming_column(name)}"
+        for name in plan.schema.names
+    )
+    return _sql("as_in_target", plan, held=held, batch=batch, coming=plan.all_coming)
 
 
 def _sql(block: str, plan: FilePlan, **names: str) -> str:
     """A block with the names that most blocks have, and those that are given."""
     known = {
         "insert": plan.dialect.insert_sql, "target": plan.target_sql, "columns": plan.columns_sql,
-        "coming": plan.all_coming,
+        "coming": plan.coming(plan.stored),
     }  # fmt: skip
     return SQL[block].format(**known | names)
 
@@ -237,7 +188,7 @@ def _sql(block: str, plan: FilePlan, **names: str) -> str:
 def _ignore(connection: FileConnection, plan: FilePlan, batch: str) -> int:
     if not plan.unique:
         return connection.insert(_sql("append", plan, rows=batch))
-    by_key = f" ({_names(plan.mode.key)})" if plan.mode.key else ""
+    by_key = f" ({names_sql(plan.mode.key)})" if plan.mode.key else ""
     # Without a key there is one unique index where it matters: several are refused beforehand.
     keys = plan.mode.key or sorted(plan.unique[0])
     if plan.dialect.goes_row_by_row:
@@ -262,13 +213,21 @@ def _merge(plan: FilePlan, batch: str) -> str:
     return _sql(
         "merge",
         plan,
-        columns=_names((*key, *add)),
-        keys=_names(key),
+        columns=names_sql((*key, *add)),
+        keys=names_sql(key),
         coming=plan.coming(key),
         sums=", ".join(f"coalesce(sum({plan.coming_column(name)}), 0)" for name in add),
         batch=_compared(plan, batch),
         additions=", ".join(additions),
     )
+
+
+def _going_in(plan: FilePlan, batch: str) -> str:
+    """Those of the winners that delete nothing."""
+    deletes, winners = plan.mode.deletes, _winners(plan, batch)
+    if deletes is None or deletes.is_soft:
+        return winners
+    return f"{winners} AND NOT {plan.coming_column(deletes.column)}"
 
 
 def _winners(plan: FilePlan, batch: str) -> str:
@@ -277,14 +236,26 @@ def _winners(plan: FilePlan, batch: str) -> str:
     if not plan.mode.order:
         return SQL["all_rows"].format(batch=batch)
     descending = ", ".join(f"{plan.coming_column(name)} DESC" for name in plan.mode.order)
-    return _sql("highest_rows", plan, keys=plan.coming(plan.mode.key), descending=descending, batch=batch)
+    return _sql(
+        "highest_rows",
+        plan,
+        coming=plan.all_coming,
+        keys=plan.coming(plan.mode.key),
+        descending=descending,
+        batch=batch,
+    )
 
 
 def _replacement(plan: FilePlan) -> str:
-    names = [name for name in plan.schema.names if name not in plan.mode.key]
+    names = [name for name in plan.stored if name not in plan.mode.key]
     if not names:
         return "NOTHING"
-    replace = SQL["replace_row"].format(assignments=", ".join(f"{quoted(n)} = excluded.{quoted(n)}" for n in names))
+    deletes, kept = plan.mode.deletes, list[str]()
+    if deletes is not None and deletes.is_soft:
+        kept = [name for name in names if name not in deletes.taken(plan.mode.order)]
+    taken = [f"{quoted(name)} = excluded.{quoted(name)}" for name in names if name not in kept]
+    marked = [keep_marked(name, deletes.column) for name in kept if deletes is not None]
+    replace = SQL["replace_row"].format(assignments=", ".join([*taken, *marked]))
     if not plan.mode.order:
         return replace
     order = [quoted(name) for name in plan.mode.order]
@@ -294,7 +265,3 @@ def _replacement(plan: FilePlan) -> str:
         coming=", ".join(f"excluded.{name}" for name in order),
     )
     return f"{replace} {only_newer}"
-
-
-def _names(names: Iterable[str]) -> str:
-    return ", ".join(quoted(name) for name in names)

@@ -91,10 +91,42 @@ UPDATE SET {assignments};
 -- ... if it is not newer itself. A null in its order is older than anything.
 WHERE {is_null} OR ({held}) <= ({coming});
 
+-- name: keep_marked
+-- Soft deletes: what a row that is marked keeps.
+{name} = CASE WHEN excluded.{column} THEN held.{name} ELSE excluded.{name} END;
+
+-- name: delete_rows
+-- Hard deletes: the rows of keys that are no more.
+DELETE FROM {target} AS held WHERE EXISTS (SELECT 1 FROM {winners} AND {is_same} AND {column}{not_newer});
+
+-- name: count_undeleted
+-- Hard deletes: rows that a trigger has kept.
+SELECT count(*) FROM {target} AS held
+ WHERE EXISTS (SELECT 1 FROM {winners} AND {is_same} AND {column}{not_newer});
+
+-- name: count_truncates
+-- Rows of the batch that tell a TRUNCATE.
+SELECT count(*) FROM {batch} WHERE {op} = {truncated};
+
+-- name: truncate_rows
+-- The rows that were there before one of them.
+DELETE FROM {target} AS held WHERE EXISTS (SELECT 1 FROM {batch} WHERE {op} = {truncated} AND ({is_older}));
+
+-- name: mark_truncated
+-- ... where they are marked: with what the last one brings.
+UPDATE {target} AS held SET {assignments}
+  FROM (SELECT {coming} FROM {batch} WHERE {op} = {truncated} ORDER BY {descending} LIMIT 1) AS coming
+ WHERE NOT coalesce(held.{marked}, 1 = 0) AND ({is_older});
+
+-- name: forget_truncated
+-- What the batch itself has of before, with the rows that tell it.
+DELETE FROM {batch} AS earlier
+ WHERE EXISTS (SELECT 1 FROM {batch} AS later WHERE later.{op} = {truncated} AND ({earlier}) <= ({later}));
+
 -- name: count_keys
 -- Keys of the batch, and those of them that are in the table once its rows have moved.
 SELECT count(*), coalesce(sum(EXISTS (SELECT 1 FROM {target} AS held WHERE {is_same})), 0)
-  FROM (SELECT DISTINCT {keys} FROM {batch}) AS coming;
+  FROM (SELECT DISTINCT {keys} FROM {rows}) AS coming;
 
 -- name: count_nulls
 -- Rows with a null in a key, which a unique index does not see, or in an order, which then decides nothing.

@@ -90,7 +90,7 @@ def table_problems(schema: pa.Schema, mode: WriteMode, table: FileTable, dialect
         name: the table's, for remedies.
     """
     problems = column_problems(
-        schema,
+        mode.stored(schema),
         table.columns,
         takes=lambda field, column: dialect.takes(field.type, column),
         can_be_made=lambda kind: dialect.creation_type(kind) is not None,

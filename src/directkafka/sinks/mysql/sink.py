@@ -1,8 +1,8 @@
 """The MySQL sink: a DataFrame's rows into one table of MySQL or MariaDB, in the transaction of the ledger.
 
 Rights that the URL's user needs, beside those of :mod:`directkafka.sinks.mysql.store`: INSERT and SELECT on the table
-(``upsert`` and ``merge``: UPDATE, ``replace``: DELETE as well), CREATE and DROP on the ledger's database for staging
-tables, CREATE TEMPORARY TABLES for modes with a key. To have columns added: ALTER.
+(``upsert`` and ``merge``: UPDATE, ``replace`` and rows that delete others: DELETE as well), CREATE and DROP on the
+ledger's database for staging tables, CREATE TEMPORARY TABLES for modes with a key. To have columns added: ALTER.
 """
 
 from __future__ import annotations
@@ -28,7 +28,6 @@ from directkafka.sinks.mysql.store import MySQLStore, MySQLTransaction
 from directkafka.sinks.mysql.table_schema import (
     SQL,
     Table,
-    TableColumn,
     creation_type,
     definitions,
     read_table,
@@ -56,7 +55,10 @@ class MySQLSink(MySQLConfig, Clonable):
         return MySQLStore(url)
 
     def __post_init__(self) -> None:
-        self._mode = WriteMode.parse(self.mode, key=self.key, add=self.add, order=self.order, where=_WHERE)
+        self._mode = WriteMode.parse(
+            self.mode, key=self.key, add=self.add, order=self.order, delete=self.delete, delete_how=self.delete_how,
+            delete_time=self.delete_time, truncate=self.truncate, where=_WHERE,
+        )  # fmt: skip
         try:
             self._table = parse_name(self.table, fold=False)
         except ValueError as error:
@@ -112,18 +114,19 @@ class MySQLSink(MySQLConfig, Clonable):
         Raises:
             SchemaMismatchError, StoreAccessError, StoreUnavailableError: as :meth:`prepare`.
         """
-        types = self._types_sql(schema)
+        stored = self._mode.stored(schema)
+        types = self._types_sql(stored)
         with self._connected("directkafka check") as connection:
             table = read_table(connection, *self._place)
             if table is None:
                 self._refuse(self._mode.column_problems(schema))
                 return
-            new = self._new_names(schema, table)
-            held = pa.schema([field for field in schema if field.name not in new])
+            new = self._new_names(stored, table)
+            held = pa.schema([field for field in stored if field.name not in new])
             self._refuse(table_problems(schema, table, self._mode, name=self.name, held=held))
-            assert len(types) == len(schema), "each has a type"
+            assert len(types) == len(stored), "each has a type"
             if not new:
-                self._try_insert(connection, schema)
+                self._try_insert(connection, stored)
 
     def prepare(self, schema: pa.Schema) -> None:
         """Make the table if there is none, and check columns, key and rights.
@@ -133,16 +136,18 @@ class MySQLSink(MySQLConfig, Clonable):
             StoreAccessError: a right is missing; the message has the GRANT.
             StoreUnavailableError: the database cannot be reached.
         """
-        types = self._types_sql(schema)
+        stored = self._mode.stored(schema)
+        types = self._types_sql(stored)
         with self._connected("directkafka prepare") as connection:
             table = read_table(connection, *self._place)
             if table is None:
-                self._make(connection, schema, types)
+                self._refuse(self._mode.column_problems(schema))
+                self._make(connection, stored, types)
             else:
-                self._add_columns(connection, schema, types, table)
+                self._add_columns(connection, stored, types, table)
             found = read_table(connection, *self._place) or self._refuse(["it was dropped while it was prepared"])
-            self._refuse(table_problems(schema, found, self._mode, name=self.name, held=schema))
-            self._try_insert(connection, schema)
+            self._refuse(table_problems(schema, found, self._mode, name=self.name, held=stored))
+            self._try_insert(connection, stored)
             ((packet_bytes_max,),) = execute(connection, "SELECT @@max_allowed_packet")
         self._plan = SinkPlan(
             store=self._store.label,
@@ -150,7 +155,7 @@ class MySQLSink(MySQLConfig, Clonable):
             mode=self._mode,
             target=(found.schema, found.name),
             columns=tuple(schema.names),
-            definitions=tuple(_definition(name, found.column(name)) for name in schema.names),
+            definitions=tuple(self._definition(field, found) for field in schema),
             packet_bytes_max=int(packet_bytes_max),
         )
 
@@ -253,7 +258,6 @@ class MySQLSink(MySQLConfig, Clonable):
         return types
 
     def _make(self, connection: Connection, schema: pa.Schema, types: Sequence[str]) -> None:
-        self._refuse(self._mode.column_problems(schema))
         ((collation,),) = execute(connection, SQL["binary_collation"])
         columns = definitions(schema, types, self._mode.key, collation=collation or "utf8mb4_bin")
         execute(connection, SQL["create_table"].format(target=quoted(*self._place), definitions=", ".join(columns)))
@@ -275,8 +279,10 @@ class MySQLSink(MySQLConfig, Clonable):
         if problems:
             raise SchemaMismatchError(store=self._store.label, sink=self.name, detail="; ".join(problems))
 
-
-def _definition(name: str, column: TableColumn) -> str:
-    """A column of a staging table, which compares as the target's does."""
-    collation = f" COLLATE {column.collation}" if column.collation else ""
-    return f"{quoted(name)} {column.type_sql}{collation}"
+    def _definition(self, field: pa.Field, table: Table) -> str:
+        """A column of a staging table, which compares as the target's does; or one that is not stored."""
+        if field.name in self._mode.controls:
+            return f"{quoted(field.name)} {'tinyint(1)' if field.name == self.delete else 'text'}"
+        column = table.column(field.name)
+        collation = f" COLLATE {column.collation}" if column.collation else ""
+        return f"{quoted(field.name)} {column.type_sql}{collation}"

@@ -6,7 +6,9 @@ from collections.abc import Sequence
 
 from directkafka.errors import RowRejectedError
 from directkafka.sinks.api import TaskReport
+from directkafka.sinks.deletes import null_delete_reason, null_key_reason
 from directkafka.sinks.ledger import check_count
+from directkafka.sinks.mysql.deletes import Deleter, each
 from directkafka.sinks.mysql.session import Connection, affected, execute, names_sql, quoted
 from directkafka.sinks.mysql.table_schema import SQL
 from directkafka.sinks.mysql.task_writer import SinkPlan
@@ -68,12 +70,16 @@ class _Move:
 
     def _place(self, counted: Sequence[TaskReport]) -> None:
         self._attempts = _attempts(counted)
+        deleter = None
+        if self._plan.mode.deletes is not None:
+            deleter = Deleter(self._connection, self._plan, self._plan.mode.deletes, self._sql)
+            deleter.truncate()
         self._refuse_nulls()
         match self._plan.mode.name:
             case "merge":
                 self._merge()
             case "upsert":
-                self._upsert()
+                self._upsert(deleter)
             case _:
                 self._insert("ignore", counted)
 
@@ -115,13 +121,20 @@ class _Move:
 
     def _refuse_nulls(self) -> None:
         mode = self._plan.mode
+        deletes = mode.deletes
         refused = (
-            (mode.key, "in the key {}, and a unique index counts nulls as different: filter them out in the transform"),
+            (
+                mode.key,
+                null_key_reason(mode.key, deletes)
+                if deletes is not None
+                else "in the key {}, and a unique index counts nulls as different: filter them out in the transform",
+            ),
             (
                 mode.order,
                 "in the order {}, which then does not say which row of a key is the newer one: fill them in the "
                 "transform, for example with coalesce",
             ),
+            ((deletes.column,), null_delete_reason(deletes)) if deletes is not None else ((), ""),
         )
         for names, reason in refused:
             if not names or (mode.name == "ignore" and not mode.key):
@@ -144,7 +157,7 @@ class _Move:
         )
         execute(self._connection, statement)
 
-    def _upsert(self) -> None:
+    def _upsert(self, deleter: Deleter | None) -> None:
         mode = self._plan.mode
         winners = self._sql("all_rows")
         if mode.order:
@@ -155,28 +168,34 @@ class _Move:
             *values, count = double[0]
             detail = mode.double_key(values, count)
             raise RowRejectedError(store=self._plan.store, sink=self._plan.sink, detail=detail)
-        replacement = ", ".join(f"{quoted(name)} = coming.{quoted(name)}" for name in others)
+        if deleter is not None:
+            winners = deleter.delete(winners)
         if mode.order:
             winners = self._newer(winners)
+        stored = [name for name in self._plan.stored if name not in mode.key]
+        replacement = ", ".join(
+            f"{quoted(name)} = {f'coming.{quoted(name)}' if deleter is None else deleter.replacement(name)}"
+            for name in stored
+        )
         nothing = f"{quoted(mode.key[0])} = {self._held(mode.key[0])}"
-        execute(self._connection, self._sql("upsert", winners=winners, replacement=replacement or nothing))
+        statement = self._sql(
+            "upsert", columns=names_sql(self._plan.stored), winners=winners, replacement=replacement or nothing
+        )
+        execute(self._connection, statement)
 
     def _newer(self, winners: str) -> str:
         """Those of the rows that the row of their key that is there does not keep out."""
         mode = self._plan.mode
 
-        def each(template: str, names: Sequence[str], between: str = ", ") -> str:
-            return between.join(template.format(quoted(name)) for name in names)
-
         return self._sql(
             "newer_rows",
             winners=winners,
-            coming=each("newer.{0}", self._plan.columns),
-            is_same=each("held.{0} = newer.{0}", mode.key, " AND "),
+            coming=each(self._plan.columns, "newer.{0}"),
+            is_same=each(mode.key, "held.{0} = newer.{0}", " AND "),
             is_new=f"held.{quoted(mode.key[0])} IS NULL",
-            is_null=each("held.{0} IS NULL", mode.order, " OR "),
-            held=each("held.{0}", mode.order),
-            order=each("newer.{0}", mode.order),
+            is_null=each(mode.order, "held.{0} IS NULL", " OR "),
+            held=each(mode.order, "held.{0}"),
+            order=each(mode.order, "newer.{0}"),
         )
 
 

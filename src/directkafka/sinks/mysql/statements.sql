@@ -98,6 +98,36 @@ SELECT * FROM (SELECT {columns} FROM {winners} ORDER BY {keys}) AS coming
 (SELECT {coming} FROM (SELECT {columns} FROM {winners}) AS newer LEFT JOIN {target} AS held ON {is_same}
   WHERE {is_new} OR {is_null} OR ({held}) <= ({order})) AS winner;
 
+-- name: live_rows
+-- Hard deletes: those of the rows that delete nothing.
+(SELECT {columns} FROM {winners}) AS live WHERE NOT {column};
+
+-- name: delete_rows
+-- Hard deletes: the rows of keys that are no more.
+DELETE held FROM {target} AS held JOIN (SELECT {columns} FROM {winners}) AS coming ON {is_same}
+ WHERE coming.{column}{not_newer};
+
+-- name: count_truncates
+-- Rows of the batch that tell a TRUNCATE.
+SELECT count(*) FROM {staging} WHERE {attempt} IN ({attempts}) AND {op} = {truncated};
+
+-- name: last_truncate
+-- What the last of them brings. A temporary table can be named once in a statement, so it goes into variables.
+SELECT {taken} INTO {variables} FROM {staging} WHERE {attempt} IN ({attempts}) AND {op} = {truncated}
+ ORDER BY {descending} LIMIT 1;
+
+-- name: truncate_rows
+-- The rows that were there before it.
+DELETE FROM {target} WHERE {is_older};
+
+-- name: mark_truncated
+-- ... where they are marked.
+UPDATE {target} SET {assignments} WHERE NOT coalesce({column}, 0) AND ({is_older});
+
+-- name: forget_truncated
+-- What the batch itself has of before, with the rows that tell it.
+DELETE FROM {staging} WHERE {attempt} IN ({attempts}) AND ({order}) <= ({variables});
+
 -- name: find_double_key
 -- A key that comes more often than once, for the message.
 SELECT {keys}, count(*) FROM {winners} GROUP BY {keys} HAVING count(*) > 1 LIMIT 1;

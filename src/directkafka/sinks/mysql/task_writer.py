@@ -59,6 +59,11 @@ class SinkPlan:
         return names_sql(self.columns)
 
     @property
+    def stored(self) -> tuple[str, ...]:
+        """Those of the columns that are the target's."""
+        return tuple(name for name in self.columns if name not in self.mode.controls)
+
+    @property
     def attempt_sql(self) -> str:
         """A staging table's column for the task attempt that a row is of."""
         return quoted(free_name("directkafka_attempt", self.columns))

@@ -100,13 +100,15 @@ def missing_right(
 def _rights_needed(table: Table, mode: WriteMode) -> list[str]:
     """The rights of the mode. ``ignore`` needs SELECT only with a key, ``replace`` only if triggers may keep rows."""
     needed = [right for right in _RIGHTS[mode.name] if right != "SELECT" or mode.key]
+    needed += ["DELETE"] * mode.removes_rows
     return needed + ["SELECT"] * (mode.name == "replace" and bool(table.triggers))
 
 
 def _rule_problems(table: Table, mode: WriteMode) -> list[str]:
     """The problem of rules that apply to this mode's statements: COPY ignores rules, so that small and large batches
     would be treated differently."""
-    met = [rule for rule in table.rules if rule.rpartition(" ")[2] in _EVENTS[mode.name]]
+    events = (*_EVENTS[mode.name], *["DELETE"] * mode.removes_rows)
+    met = [rule for rule in table.rules if rule.rpartition(" ")[2] in events]
     if not met:
         return []
     return [f"it has rules ({', '.join(met)}), and not every way into the table obeys them: make triggers of them"]

@@ -9,11 +9,15 @@ from pydantic import Field
 
 from directkafka.sinks.config import (
     AddColumns,
+    DeleteColumn,
+    DeleteHowName,
+    DeleteTimeColumn,
     KeyColumns,
     ModeName,
     OrderColumns,
     SchemaPolicy,
     SinkConfig,
+    Truncate,
     sink_config,
 )
 
@@ -36,6 +40,10 @@ class PostgresConfig(SinkConfig):
     add: AddColumns = None
     order: OrderColumns = None
     _: KW_ONLY
+    delete: DeleteColumn = None
+    delete_how: DeleteHowName = "hard"
+    delete_time: DeleteTimeColumn = None
+    truncate: Truncate = False
     inline_bytes_max: Annotated[
         int,
         Field(

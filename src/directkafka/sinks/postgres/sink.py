@@ -1,7 +1,8 @@
 """The Postgres sink: a DataFrame's rows into one table, in the transaction of the ledger.
 
 Rights that the DSN's user needs, beside those of :mod:`directkafka.sinks.postgres.store`: INSERT on the table
-(``ignore`` with a key: SELECT as well; ``upsert`` and ``merge``: SELECT and UPDATE; ``replace``: DELETE), CREATE on
+(``ignore`` with a key: SELECT as well; ``upsert`` and ``merge``: SELECT and UPDATE; ``replace``, and ``upsert`` whose
+rows delete others: DELETE), CREATE on
 the staging schema, TEMPORARY on the database for ``ignore``, ``upsert`` and ``merge``. To have the table made: CREATE
 on its schema. To have columns added: to own it.
 """
@@ -38,6 +39,7 @@ from directkafka.sinks.postgres.table_schema import (
     json_columns,
     read_table,
     resolved_name,
+    types_sql,
     wire_columns,
 )
 from directkafka.sinks.postgres.task_writer import PostgresTaskWriter, SinkPlan, identifiers
@@ -64,7 +66,10 @@ class PostgresSink(PostgresConfig, Clonable):
         return PostgresStore(url)
 
     def __post_init__(self) -> None:
-        self._mode = WriteMode.parse(self.mode, key=self.key, add=self.add, order=self.order, where=_WHERE)
+        self._mode = WriteMode.parse(
+            self.mode, key=self.key, add=self.add, order=self.order, delete=self.delete, delete_how=self.delete_how,
+            delete_time=self.delete_time, truncate=self.truncate, where=_WHERE,
+        )  # fmt: skip
         try:
             self._table = parse_name(self.table)
         except ValueError as error:
@@ -125,18 +130,19 @@ class PostgresSink(PostgresConfig, Clonable):
         Raises:
             SchemaMismatchError, StoreAccessError, StoreUnavailableError: as :meth:`prepare`.
         """
+        stored = self._mode.stored(schema)
         with self._connected("directkafka check") as connection:
             table = self._read(connection)
             if table is None:
                 with connection.transaction(force_rollback=True):
                     self._examine(connection, schema, self._find_or_make(connection, schema))
                 return
-            if self.schema_policy == "add-columns" and (new := _new_fields(schema, table)):
+            if self.schema_policy == "add-columns" and (new := _new_fields(stored, table)):
                 self._check_rights(table, connection.info.user, "OWN")
                 for field in new:
                     self._type_sql(field)
                 # What is to be added fits by then.
-                self._raise_problems(schema, table, pa.schema([field for field in schema if field not in new]))
+                self._raise_problems(schema, table, pa.schema([field for field in stored if field not in new]))
                 return
             self._examine(connection, schema, table)
 
@@ -218,11 +224,11 @@ class PostgresSink(PostgresConfig, Clonable):
         return self._plan
 
     def _find_or_make(self, connection: psycopg.Connection[Any], schema: pa.Schema) -> Table:
-        found = self._read(connection)
+        found, stored = self._read(connection), self._mode.stored(schema)
         if found is None:
-            self._make(connection, schema)
+            self._make(connection, stored)
         elif self.schema_policy == "add-columns":
-            self._add_columns(connection, schema, found)
+            self._add_columns(connection, stored, found)
         else:
             return found
         return self._read(connection) or self._mismatch_raised("it was dropped while it was prepared")
@@ -277,17 +283,19 @@ class PostgresSink(PostgresConfig, Clonable):
             self._mismatch_raised("; ".join(problems))
 
     def _plan_for(self, schema: pa.Schema, table: Table) -> SinkPlan:
-        self._raise_problems(schema, table, schema)
+        self._raise_problems(schema, table, self._mode.stored(schema))
         index = table.unique_index(self._mode.key)
+        nulls_are_equal = index is None or index.nulls_are_equal
         return SinkPlan(
             store=self._store.address.label,
             sink=self.name,
             mode=self._mode,
             target=(table.schema, table.name),
             staging_schema=self.staging_schema or table.schema,
-            columns=wire_columns(schema, table),
-            types_sql=tuple(table.column(name).definition_sql for name in schema.names),
-            refuse_null_keys=index is not None and not index.nulls_are_equal,
+            columns=wire_columns(schema, table, self._mode.controls),
+            types_sql=types_sql(schema, table, self._mode.controls),
+            # Two nulls are equal to an index at most, and never to a DELETE.
+            refuse_null_keys=not nulls_are_equal or self._mode.deletes is not None,
             triggers=table.triggers,
         )
 

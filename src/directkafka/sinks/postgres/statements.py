@@ -12,8 +12,10 @@ from psycopg import sql
 
 from directkafka.errors import RowRejectedError
 from directkafka.sinks.api import BatchAttempt, EncodedRows, TaskReport
+from directkafka.sinks.deletes import null_delete_reason, null_key_reason
 from directkafka.sinks.ledger import check_count
 from directkafka.sinks.postgres.copy_format import copy_chunks
+from directkafka.sinks.postgres.deletes import Deleter, each, keep_marked
 from directkafka.sinks.postgres.table_schema import SQL
 from directkafka.sinks.postgres.task_writer import SinkPlan, identifiers
 from directkafka.sinks.staging import ended_staging_pattern, stale_staging_pattern
@@ -58,6 +60,8 @@ def move_rows(cursor: Cursor, plan: SinkPlan, staging: str, reports: Sequence[Ta
     # Rows that came through the driver join those that are staged, so that one statement sees them all.
     source = plan.staging_sql(staging) if staged else _make_temporary(cursor, plan, staging)
     _copy_encoded(cursor, plan, source, encoded)
+    if plan.mode.deletes is not None:
+        Deleter(cursor, plan, source, _attempts(counted)).truncate()
     _refuse_nulls(cursor, plan, source, counted)
     _insert(cursor, plan, source, counted)
     if plan.triggers and plan.mode.key:
@@ -134,12 +138,10 @@ def _check_keys(cursor: Cursor, plan: SinkPlan, source: sql.Identifier, counted:
     key = plan.mode.key
     statement = sql.SQL(SQL["count_keys"]).format(
         target=plan.target_sql,
-        staging=source,
         keys=identifiers(key),
-        is_same=sql.SQL(" AND ").join(sql.SQL("held.{0} = coming.{0}").format(sql.Identifier(name)) for name in key),
-        coming=_each(key, "coming.{}"),
-        attempt=plan.attempt_sql,
-        attempts=_attempts(counted),
+        is_same=each(key, "held.{0} = coming.{0}", " AND "),
+        coming=each(key, "coming.{}"),
+        rows=_going_in(plan, source, counted),
     )
     found = cursor.connection.execute(statement).fetchone()
     assert found is not None, "an aggregate without GROUP BY has one row"
@@ -192,7 +194,13 @@ def _make_temporary(cursor: Cursor, plan: SinkPlan, staging: str) -> sql.Identif
 
 
 def _refuse_nulls(cursor: Cursor, plan: SinkPlan, source: sql.Identifier, reports: Sequence[TaskReport]) -> None:
-    if plan.refuse_null_keys:
+    deletes = plan.mode.deletes
+    if deletes is not None:
+        _refuse_nulls_in(
+            cursor, plan, source, reports, names=plan.mode.key, reason=null_key_reason(plan.mode.key, deletes)
+        )
+        _refuse_nulls_in(cursor, plan, source, reports, names=[deletes.column], reason=null_delete_reason(deletes))
+    elif plan.refuse_null_keys:
         _refuse_nulls_in(
             cursor, plan, source, reports, names=plan.mode.key,
             reason=f"in the key {', '.join(plan.mode.key)}, and its unique index would not see that two of them "
@@ -242,8 +250,8 @@ def _insert(cursor: Cursor, plan: SinkPlan, source: sql.Identifier, reports: Seq
         conflict=by_key,
         order=order,
         keys=keys,
-        sums=_each(add, "coalesce(sum({}), 0)"),
-        additions=_each(add, "{0} = coalesce(held.{0}, 0) + excluded.{0}"),
+        sums=each(add, "coalesce(sum({}), 0)"),
+        additions=each(add, "{0} = coalesce(held.{0}, 0) + excluded.{0}"),
         attempt=plan.attempt_sql,
         attempts=_attempts(reports),
         place=plan.place_sql,
@@ -253,22 +261,40 @@ def _insert(cursor: Cursor, plan: SinkPlan, source: sql.Identifier, reports: Seq
 
 
 def _upsert(cursor: Cursor, plan: SinkPlan, source: sql.Identifier, reports: Sequence[TaskReport]) -> int:
-    keys, winners = identifiers(plan.mode.key), _winners(plan, source, reports)
+    winners = _winners(plan, source, reports)
+    if plan.mode.deletes is not None:
+        # Of two rows of a key one may delete, and the other go in: the statement below would not see both.
+        _refuse_double_key(cursor, plan, winners)
+        Deleter(cursor, plan, source, _attempts(reports)).delete(winners)
     statement = sql.SQL(SQL["upsert"]).format(
-        target=plan.target_sql, columns=plan.columns_sql, winners=winners, keys=keys, action=_replacement(plan)
-    )
+        target=plan.target_sql, columns=plan.stored_sql, winners=_going_in(plan, source, reports),
+        keys=identifiers(plan.mode.key), action=_replacement(plan),
+    )  # fmt: skip
     try:
         with cursor.connection.transaction():
             cursor.execute(statement)
             return cursor.rowcount
     except psycopg.errors.CardinalityViolation as error:
-        query = sql.SQL(SQL["find_double_key"]).format(keys=keys, winners=winners)
-        found = cursor.connection.execute(query).fetchone()
-        if found is None:
-            raise
+        _refuse_double_key(cursor, plan, winners, error)
+        raise
+
+
+def _refuse_double_key(
+    cursor: Cursor, plan: SinkPlan, winners: sql.Composed, cause: psycopg.Error | None = None
+) -> None:
+    query = sql.SQL(SQL["find_double_key"]).format(keys=identifiers(plan.mode.key), winners=winners)
+    if (found := cursor.connection.execute(query).fetchone()) is not None:
         *values, count = found
         detail = plan.mode.double_key(values, count)
-        raise RowRejectedError(store=plan.store, sink=plan.sink, detail=detail) from error
+        raise RowRejectedError(store=plan.store, sink=plan.sink, detail=detail) from cause
+
+
+def _going_in(plan: SinkPlan, source: sql.Identifier, reports: Sequence[TaskReport]) -> sql.Composed:
+    """Those of the winners that delete nothing."""
+    winners = _winners(plan, source, reports)
+    if not plan.mode.removes_rows or plan.mode.deletes is None:
+        return winners
+    return winners + sql.SQL(" AND NOT {}").format(sql.Identifier(plan.mode.deletes.column))
 
 
 def _winners(plan: SinkPlan, source: sql.Identifier, reports: Sequence[TaskReport]) -> sql.Composed:
@@ -278,7 +304,7 @@ def _winners(plan: SinkPlan, source: sql.Identifier, reports: Sequence[TaskRepor
         staging=source,
         columns=plan.columns_sql,
         keys=identifiers(plan.mode.key),
-        descending=_each(plan.mode.order, "{} DESC"),
+        descending=each(plan.mode.order, "{} DESC"),
         rank=plan.rank_sql,
         attempt=plan.attempt_sql,
         attempts=_attempts(reports),
@@ -286,22 +312,24 @@ def _winners(plan: SinkPlan, source: sql.Identifier, reports: Sequence[TaskRepor
 
 
 def _replacement(plan: SinkPlan) -> sql.Composed:
-    names = [column.name for column in plan.columns if column.name not in plan.mode.key]
+    names = [name for name in plan.stored if name not in plan.mode.key]
     if not names:
         return sql.Composed([sql.SQL("NOTHING")])
-    replace = sql.SQL(SQL["replace_row"]).format(assignments=_each(names, "{0} = excluded.{0}"))
+    deletes, kept = plan.mode.deletes, list[str]()
+    if deletes is not None and deletes.is_soft:
+        kept = [name for name in names if name not in deletes.taken(plan.mode.order)]
+    taken = [name for name in names if name not in kept]
+    assignments = [sql.SQL("{0} = excluded.{0}").format(sql.Identifier(name)) for name in taken]
+    assignments += [keep_marked(name, deletes.column) for name in kept if deletes is not None]
+    replace = sql.SQL(SQL["replace_row"]).format(assignments=sql.SQL(", ").join(assignments))
     if not plan.mode.order:
         return replace
     only_newer = sql.SQL(" " + SQL["only_newer"]).format(
         is_null=sql.SQL(" OR ").join(sql.SQL("held.{} IS NULL").format(sql.Identifier(n)) for n in plan.mode.order),
-        held=_each(plan.mode.order, "held.{}"),
-        coming=_each(plan.mode.order, "excluded.{}"),
+        held=each(plan.mode.order, "held.{}"),
+        coming=each(plan.mode.order, "excluded.{}"),
     )
     return replace + only_newer
-
-
-def _each(names: Sequence[str], template: str) -> sql.Composed:
-    return sql.SQL(", ").join(sql.SQL(template).format(sql.Identifier(name)) for name in names)
 
 
 def _attempts(reports: Sequence[TaskReport]) -> sql.Literal:

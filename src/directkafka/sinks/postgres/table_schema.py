@@ -7,7 +7,7 @@ told at once.
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Collection, Iterator, Sequence
 from dataclasses import dataclass, replace
 from typing import Any, Final
 
@@ -316,7 +316,29 @@ def count_table(
     return TableCount(rows=row[0], doubled=row[1], is_folded=is_folded, sums=dict(zip(add, row[2:], strict=True)))
 
 
-def wire_columns(schema: pa.Schema, table: Table) -> tuple[WireColumn, ...]:
-    """The columns to write, once ``checks.table_problems`` has found none."""
-    found = (wire_column(field, table.column(field.name)) for field in schema)
+def wire_columns(schema: pa.Schema, table: Table, controls: Collection[str] = ()) -> tuple[WireColumn, ...]:
+    """The columns to write, once ``checks.table_problems`` has found none.
+
+    Args:
+        schema: the DataFrame's.
+        table: the target.
+        controls: columns that are not stored there.
+    """
+    found = (
+        wire_column(field, _control(field) if field.name in controls else table.column(field.name)) for field in schema
+    )
     return tuple(column for column in found if column is not None)
+
+
+def types_sql(schema: pa.Schema, table: Table, controls: Collection[str]) -> tuple[str, ...]:
+    """The types and collations of the columns of a staging table; see :func:`wire_columns`."""
+    return tuple(
+        _control(field).type_sql if field.name in controls else table.column(field.name).definition_sql
+        for field in schema
+    )
+
+
+def _control(field: pa.Field) -> TableColumn:
+    """A column that says what is done with a row: staged, and not stored."""
+    name, base = ("boolean", "bool") if pa.types.is_boolean(field.type) else ("text", "text")
+    return TableColumn(name=field.name, type_sql=name, base_type=base, is_enum=False, typmod=-1)

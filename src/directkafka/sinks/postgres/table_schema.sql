@@ -106,7 +106,7 @@ SELECT count(*) FROM {staging} WHERE {attempt} = ANY ({attempts}) AND ({is_null}
 -- Keys of the batch, and those of them that are in the table once its rows have moved. One with a null in it is not
 -- asked for: only an index that treats nulls as equal would find it.
 SELECT count(*), count(*) FILTER (WHERE EXISTS (SELECT FROM {target} AS held WHERE {is_same}))
-  FROM (SELECT DISTINCT {keys} FROM {staging} WHERE {attempt} = ANY ({attempts})) AS coming
+  FROM (SELECT DISTINCT {keys} FROM {rows}) AS coming
  WHERE ({coming}) IS NOT NULL;
 
 -- name: append
@@ -148,6 +148,41 @@ UPDATE SET {assignments};
 -- name: only_newer
 -- ... if it is not newer itself. A null in its order is older than anything.
  WHERE {is_null} OR ({held}) <= ({coming});
+
+-- name: keep_marked
+-- Soft deletes: what a row that is marked keeps.
+{name} = CASE WHEN excluded.{column} THEN held.{name} ELSE excluded.{name} END;
+
+-- name: delete_rows
+-- Hard deletes: the rows of keys that are no more.
+DELETE FROM {target} AS held USING (SELECT {columns} FROM {winners}) AS coming
+ WHERE {is_same} AND coming.{column}{not_newer};
+
+-- name: count_undeleted
+-- Hard deletes: rows that a trigger has kept.
+SELECT count(*) FROM {target} AS held, (SELECT {columns} FROM {winners}) AS coming
+ WHERE {is_same} AND coming.{column}{not_newer};
+
+-- name: last_truncate
+-- The last row of the batch that tells a TRUNCATE.
+(SELECT {columns} FROM {staging} WHERE {attempt} = ANY ({attempts}) AND {op} = {truncated}
+  ORDER BY {descending} LIMIT 1) AS coming;
+
+-- name: has_truncate
+-- Whether there is one.
+SELECT EXISTS (SELECT FROM {truncate});
+
+-- name: truncate_rows
+-- The rows that were there before it.
+DELETE FROM {target} AS held USING {truncate} WHERE {is_older};
+
+-- name: mark_truncated
+-- ... where they are marked.
+UPDATE {target} AS held SET {assignments} FROM {truncate} WHERE NOT coalesce(held.{column}, false) AND ({is_older});
+
+-- name: forget_truncated
+-- What the batch itself has of before, with the rows that tell it.
+DELETE FROM {staging} AS held USING {truncate} WHERE held.{attempt} = ANY ({attempts}) AND ({held}) <= ({coming});
 
 -- name: empty_table
 -- Mode replace. DELETE, since TRUNCATE would keep readers waiting, and show them an empty table.

@@ -83,6 +83,16 @@ class SinkPlan:
         return identifiers(column.name for column in self.columns)
 
     @property
+    def stored_sql(self) -> sql.Composed:
+        """Those of the columns that are the target's, quoted, with commas."""
+        return identifiers(self.stored)
+
+    @property
+    def stored(self) -> tuple[str, ...]:
+        """Those of the columns that are the target's."""
+        return tuple(column.name for column in self.columns if column.name not in self.mode.controls)
+
+    @property
     def attempt_sql(self) -> sql.Identifier:
         """A staging table's column for the task attempt that a row is of."""
         return self._own("directkafka_attempt")

@@ -21,7 +21,7 @@ from directkafka.payloads.debezium.avro_events import DebeziumAvroDecoder
 from directkafka.payloads.decode import decoder_of
 from directkafka.payloads.reader_schemas import with_reader_schemas
 
-AT = datetime.datetime(2023, 11, 14, 22, 13, 20, 123456)  # noqa: DTZ001 - the column is of local times
+AT = datetime.datetime(2023, 11, 14, 22, 13, 20, 123456)
 PEN = {"id": 1, "price": Decimal("1.50"), "made": 1_700_000_000_123_456}
 PEN_ROW = {"id": 1, "price": Decimal("1.50"), "made": AT}
 #: A later version of the table: a column more, and another type.

@@ -104,10 +104,10 @@ def test_a_schema_says_what_times_and_decimals_stand_for() -> None:
     found = Decoded(ddl, text(event("u", nothing, row), columns), text(event("c", after=nothing), columns))
     assert found.problems == {}
     assert found.rows[1] == nothing
-    just_before = datetime.datetime(1969, 12, 31, 23, 59, 59, 999999)  # noqa: DTZ001 - a local time
+    just_before = datetime.datetime(1969, 12, 31, 23, 59, 59, 999999)
     assert found.rows[0] == {
         "n": Decimal("-123.45"), "v": 1.5, "day": datetime.date(2024, 10, 4),
-        "ms": datetime.datetime(2023, 11, 14, 22, 13, 20, 123000),  # noqa: DTZ001
+        "ms": datetime.datetime(2023, 11, 14, 22, 13, 20, 123000),
         "us": just_before, "ns": just_before, "zoned": AT,
         "prices": [Decimal("1.5"), None, Decimal("-0.7")],
     }  # fmt: skip
