@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import base64
 import json
+import random
 from collections.abc import Mapping
 from typing import Any
 
@@ -62,3 +63,34 @@ def unscaled(number: int) -> str:
     """A decimal's number as Kafka Connect writes it: its bytes, in Base64."""
     length = max(1, (number.bit_length() + 8) // 8)
     return base64.b64encode(number.to_bytes(length, "big", signed=True)).decode()
+
+
+def random_changes(count: int, keys: int, seed: int) -> list[tuple[bytes, bytes | None, dict[int, str]]]:
+    """Changes of a table of ids and names: each record's key and value, and the table as it is behind it.
+
+    A row that is deleted has its event, a tombstone behind it, and comes back now and then. A row whose key is changed
+    is deleted and created, at one place in the log.
+    """
+    chance, table, found = random.Random(seed), dict[int, str](), list[tuple[bytes, bytes | None, dict[int, str]]]()
+
+    def add(number: int, value: dict[str, Any] | None) -> None:
+        found.append((key({"id": number}), None if value is None else text(value), dict(table)))
+
+    for lsn in range(1, count + 1):
+        source = {**POSTGRES, "lsn": lsn}
+        number = chance.randrange(keys)
+        old = None if number not in table else {"id": number, "name": table[number]}
+        name = f"name {lsn}"
+        if old is None or chance.random() < 0.5:
+            table[number] = name
+            add(number, event("c" if old is None else "u", None, {"id": number, "name": name}, source))
+            continue
+        other = chance.randrange(keys)
+        is_moved = other not in table and chance.random() < 0.4
+        del table[number]
+        add(number, event("d", {"id": number, "name": None}, None, source))
+        if is_moved:
+            table[other] = name
+            add(other, event("c", None, {"id": other, "name": name}, source))
+        add(number, None)
+    return found

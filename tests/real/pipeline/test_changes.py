@@ -1,0 +1,121 @@
+"""Pipelines that copy a table by its changes: the copy is the table, whatever batches there were."""
+
+from __future__ import annotations
+
+import sqlite3
+from collections.abc import Callable
+from contextlib import closing
+from pathlib import Path
+from typing import Any
+
+import duckdb
+import pyarrow as pa
+import pyarrow.compute as pc
+import pytest
+from confluent_kafka import Producer
+from pyspark.sql import SparkSession
+from tests.debezium_events import event, key, random_changes, text
+from tests.real.pipeline.conftest import World
+
+from directkafka import ArrowTransform, DuckDBSink, Pipeline, PostgresSink, SQLiteSink
+from directkafka.errors import OptionError, RowRejectedError
+from directkafka.pipeline.verify import verify
+
+pytestmark = pytest.mark.real
+
+SOURCE = {
+    "value.format": "debezium-json",
+    "value.schema": "id INT, name STRING",
+    "maxOffsetsPerTrigger": "70",
+}
+#: A tombstone says again what the delete in front of it has said.
+QUERY = "SELECT value.*, CAST(position AS BIGINT) AS position, offset, deleted, op FROM source WHERE op IS NOT NULL"
+COPY: dict[str, Any] = {
+    "mode": "upsert", "key": ["id"], "order": ["position", "offset"], "delete": "deleted", "truncate": True,
+}  # fmt: skip
+
+
+def flat(batch: pa.RecordBatch) -> pa.RecordBatch:
+    """What ``QUERY`` does, in the worker that reads."""
+    row = batch.column("value")
+    columns = {name: pc.struct_field(row, name) for name in ("id", "name")}
+    columns["position"] = batch.column("position").cast(pa.int64())
+    columns |= {name: batch.column(name) for name in ("offset", "deleted", "op")}
+    made = pa.RecordBatch.from_arrays(list(columns.values()), names=list(columns))
+    return made.filter(pc.is_valid(made.column("op")))
+
+
+@pytest.fixture
+def shop(world: World, create_topic: Callable[..., str]) -> tuple[World, dict[int, str]]:
+    """A topic of changes, and the table as it was in the end."""
+    changes = random_changes(400, 30, seed=11)
+    topic = create_topic(partitions=1)
+    producer = Producer({"bootstrap.servers": world.kafka})
+    for record_key, value, _ in changes:
+        producer.produce(topic, key=record_key, value=value)
+    assert producer.flush(60) == 0
+    world.topic = topic
+    return world, changes[-1][2]
+
+
+@pytest.mark.parametrize("transform", [QUERY, ArrowTransform(flat)], ids=["sql", "arrow"])
+def test_a_table_is_copied_by_its_changes(
+    transform: Any, shop: tuple[World, dict[int, str]], spark: SparkSession, tmp_path: Path
+) -> None:
+    world, table = shop
+    sinks = [
+        PostgresSink(world.dsn, "shop", **COPY),
+        SQLiteSink(tmp_path / "shop.sqlite", "shop", **COPY),
+        DuckDBSink(tmp_path / "shop.duckdb", "shop", **COPY),
+    ]
+    pipeline = world.pipeline(transform, sinks=sinks, source=SOURCE)
+    pipeline.run()
+    assert dict(world.query("SELECT id, name FROM shop")) == table
+    assert world.batch_id() > 3
+    for connect, path in ((sqlite3.connect, "shop.sqlite"), (duckdb.connect, "shop.duckdb")):
+        with closing(connect(str(tmp_path / path))) as connection:  # type: ignore[operator]
+            assert dict(connection.execute("SELECT id, name FROM shop").fetchall()) == table
+    assert all(finding.is_right for finding in verify(pipeline))
+
+
+def more(world: World, *changes: dict[str, Any]) -> Pipeline:
+    """The pipeline, after some more changes."""
+    producer = Producer({"bootstrap.servers": world.kafka})
+    for change in changes:
+        producer.produce(world.topic, key=key({"id": 1}), value=text(change))
+    assert producer.flush(60) == 0
+    return world.pipeline(QUERY, sinks=PostgresSink(world.dsn, "shop", **COPY), source=SOURCE)
+
+
+def at(lsn: int) -> dict[str, Any]:
+    return {"lsn": lsn, "ts_ms": lsn}
+
+
+def test_a_truncated_table_is_empty_and_fills_again(world: World, create_topic: Callable[..., str]) -> None:
+    world.topic = create_topic(partitions=1)
+    rows = [event("c", after={"id": number, "name": "a"}, source=at(number)) for number in range(5)]
+    more(world, *rows).run()
+    assert len(world.query("SELECT * FROM shop")) == 5
+    more(world, event("t", source=at(10)), event("c", after={"id": 9, "name": "z"}, source=at(11))).run()
+    assert world.query("SELECT id, name FROM shop") == [(9, "z")]
+
+
+def test_a_truncate_is_an_error_where_nobody_has_allowed_it(world: World, create_topic: Callable[..., str]) -> None:
+    world.topic = create_topic(partitions=1)
+    more(world, event("c", after={"id": 1, "name": "a"}, source=at(1))).run()
+    more(world, event("t", source=at(2)))
+    sink = PostgresSink(world.dsn, "shop", **{**COPY, "truncate": False})
+    query = QUERY.replace(", op FROM", " FROM")
+    with pytest.raises(
+        RowRejectedError, match="that of a TRUNCATE has none: with truncate = true it empties the table"
+    ):
+        world.pipeline(query, sinks=sink, source=SOURCE).run()
+    assert world.query("SELECT id, name FROM shop") == [(1, "a")]
+
+
+def test_dead_letters_are_not_replayed_into_a_table_whose_deleted_rows_are_gone(world: World) -> None:
+    letters = PostgresSink(world.dsn, "letters")
+    sinks = {"shop": PostgresSink(world.dsn, "shop", **COPY)}
+    pipeline = world.pipeline({"shop": QUERY}, sinks=sinks, source=SOURCE, dead_letters=letters)
+    with pytest.raises(OptionError, match="a row that was deleted since would come back"):
+        pipeline.replay()
