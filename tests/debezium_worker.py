@@ -103,9 +103,7 @@ class DebeziumWorker:
             *(str(self._folder / name) for name in ("worker.properties", "connector.properties")),
         ]
         options = {"cwd": self._folder}
-        self._server = ServerProcess(
-            command, log_file=self.log_file, watchdog=self._watchdog, popen_options=options
-        )
+        self._server = ServerProcess(command, log_file=self.log_file, watchdog=self._watchdog, popen_options=options)
         return self
 
     @property

@@ -9,7 +9,7 @@ import pyarrow as pa
 
 from directkafka.payloads.debezium.changes import SOURCE_FIELDS, changes_of
 from directkafka.payloads.debezium.connect_types import converted, key_wires, row_wires, written_row
-from directkafka.payloads.debezium.json_schemas import ReaderBySchema, StructReader
+from directkafka.payloads.debezium.json_schemas import Place, ReaderBySchema, StructReader
 from directkafka.payloads.texts import plain
 
 _ROWS = ("before", "after")
@@ -30,8 +30,8 @@ class DebeziumJsonDecoder:
 
     def __init__(self, row: pa.StructType, time_zone: str = "UTC") -> None:
         self._row = row
-        self._events = ReaderBySchema(_event_type(row), lambda schema: _Events(row, schema, time_zone))
-        self._keys = ReaderBySchema(row, lambda schema: _Keys(row, schema, time_zone))
+        self._events = ReaderBySchema(_event_type(row), lambda place: _Events(row, place, time_zone))
+        self._keys = ReaderBySchema(row, lambda place: _Keys(row, place, time_zone))
         self.keys: pa.Array | None = None
         self.problems: dict[int, str] = {}
         self.added: Mapping[str, pa.Array] = {}
@@ -62,10 +62,10 @@ class DebeziumJsonDecoder:
 class _Events:
     """Reads events of one schema, or without."""
 
-    def __init__(self, row: pa.StructType, schema: str | None, time_zone: str) -> None:
-        self._row, self._wires = row, {} if schema is None else row_wires(schema, row)
+    def __init__(self, row: pa.StructType, place: Place, time_zone: str) -> None:
+        self._row, self._wires = row, {} if place.schema is None else row_wires(place.schema, row)
         written = _event_type(written_row(row, self._wires))
-        self._reader = StructReader(written, has_schema=schema is not None, time_zone=time_zone)
+        self._reader = StructReader(written, place, time_zone)
         self.problems: dict[int, str] = {}
 
     def decode(self, texts: pa.Array) -> pa.StructArray:
@@ -84,10 +84,10 @@ class _Events:
 class _Keys:
     """Reads keys of one schema, or without."""
 
-    def __init__(self, row: pa.StructType, schema: str | None, time_zone: str) -> None:
-        self._row, self._wires = row, {} if schema is None else key_wires(schema, row)
+    def __init__(self, row: pa.StructType, place: Place, time_zone: str) -> None:
+        self._row, self._wires = row, {} if place.schema is None else key_wires(place.schema, row)
         written = written_row(row, self._wires)
-        self._reader = StructReader(written, has_schema=schema is not None, time_zone=time_zone)
+        self._reader = StructReader(written, place, time_zone)
         self.problems: dict[int, str] = {}
 
     def decode(self, texts: pa.Array) -> pa.StructArray:

@@ -2,8 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
-from typing import Final, Protocol
+import json
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass
+from functools import lru_cache
+from typing import Any, Final, Protocol
 
 import numpy as np
 import pyarrow as pa
@@ -14,6 +17,15 @@ from directkafka.payloads.json.decoder import JsonDecoder
 PAYLOAD: Final = "payload"
 #: Schemas that one range has. Each is one more way to read its texts.
 _SCHEMAS_MAX: Final = 1_000
+#: What stands in front of a schema and behind it: as Kafka Connect writes it, and as Python does.
+_FRAMES: Final = ((b'{"schema":', b',"payload":'), (b'{"schema": ', b', "payload": '))
+#: Schemas that are looked for so in one column.
+_FRAMES_MAX: Final = 100
+#: How texts begin that may have a schema.
+_MAY_HAVE_SCHEMA: Final = rb"^\s*\{\s*\"(schema|payload)\""
+
+#: Numbers of texts, as an array.
+Rows = np.ndarray[tuple[int], np.dtype[np.int64]]
 
 
 class Reader(Protocol):
@@ -29,64 +41,128 @@ class Reader(Protocol):
         """A row for each text."""
 
 
+@dataclass(frozen=True, slots=True)
+class Place:
+    """Where the values of some texts stand.
+
+    Attributes:
+        schema: the schema in front of them, as JSON; None: there is none.
+        is_cut_out: whether the texts are the values alone, without the schema.
+    """
+
+    schema: str | None = None
+    is_cut_out: bool = False
+
+
 class ReaderBySchema:
     """Reads texts, each as the schema in front of it says, in one thread.
 
     Args:
         type: of the rows.
-        reader_of: makes what reads texts of a schema; None: of those that have none. ValueError: they cannot be read.
+        reader_of: makes what reads the texts of a place. ValueError: they cannot be read.
 
     Attributes:
         problems: what is wrong with a text of the last column, by its number.
     """
 
-    def __init__(self, type: pa.StructType, reader_of: Callable[[str | None], Reader]) -> None:
+    def __init__(self, type: pa.StructType, reader_of: Callable[[Place], Reader]) -> None:
         self._type, self._reader_of = type, reader_of
         self._schemas = JsonDecoder(pa.struct([("schema", pa.string())]), explains=False)
-        self._readers: dict[str | None, Reader | str] = {}
+        self._readers: dict[Place, Reader | str] = {}
         self.problems: dict[int, str] = {}
 
     def decode(self, texts: pa.Array) -> pa.StructArray:
         """Decode a column.
 
         Args:
-            texts: binary or string.
+            texts: binary.
 
         Returns:
             A row for each text; null for a null, for a blank one, and where its schema is for no row.
         """
         self.problems = {}
-        found = self._schemas.decode(texts).field("schema").dictionary_encode()
-        schemas = [*found.dictionary.to_pylist(), None]
-        numbers = pc.fill_null(found.indices, len(schemas) - 1).to_numpy(zero_copy_only=False)
         parts, places = [pa.nulls(0, self._type)], [np.empty(0, np.int64)]
-        for number, schema in enumerate(schemas):
-            rows = np.flatnonzero(numbers == number)
-            if len(rows):
-                parts.append(self._part(texts, rows, schema))
-                places.append(rows)
-        if len(places) == 2:  # the empty one, and that of the only schema
-            return parts[1]
-        return pa.concat_arrays(parts).take(pa.array(np.argsort(np.concatenate(places))))
+        for place, rows, part in self._parts(texts):
+            parts.append(self._read(place, rows, part))
+            places.append(rows)
+        order = np.concatenate(places)
+        whole = parts[1] if len(parts) == len(places) == 2 else pa.concat_arrays(parts)
+        return whole if (order == np.arange(len(order))).all() else whole.take(pa.array(np.argsort(order)))
 
-    def _part(self, texts: pa.Array, rows: np.ndarray[tuple[int], np.dtype[np.int64]], schema: str | None) -> pa.Array:
-        reader = self._reader(schema)
+    def _parts(self, texts: pa.Array) -> Iterator[tuple[Place, Rows, pa.Array]]:
+        """The texts by their schemas, with their numbers."""
+        maybe = _is(pc.match_substring_regex(texts, _MAY_HAVE_SCHEMA))
+        if not maybe.all():
+            rows = np.flatnonzero(~maybe)
+            yield Place(), rows, _taken(texts, rows)
+        left = np.flatnonzero(maybe)
+        # As a rule one text after the other has the same schema, in the same words.
+        for _ in range(_FRAMES_MAX):
+            if not len(left) or (frame := _frame_of(texts[int(left[0])].as_py())) is None:
+                break
+            head, schema = frame
+            rest = _taken(texts, left)
+            is_framed = _is(pc.and_(pc.starts_with(rest, head), pc.ends_with(rest, b"}")))
+            part = rest if is_framed.all() else rest.filter(pa.array(is_framed))
+            yield Place(schema, is_cut_out=True), left[is_framed], pc.binary_slice(part, len(head), -1)
+            left = left[~is_framed]
+        yield from self._looked_through(_taken(texts, left), left)
+
+    def _looked_through(self, texts: pa.Array, rows: Rows) -> Iterator[tuple[Place, Rows, pa.Array]]:
+        """Texts of which it takes a parser to know whether they have a schema."""
+        found = self._schemas.decode(texts).field("schema").dictionary_encode()
+        names = [*found.dictionary.to_pylist(), None]
+        numbers = pc.fill_null(found.indices, len(names) - 1).to_numpy(zero_copy_only=False)
+        for number in np.unique(numbers).tolist():
+            inside = np.flatnonzero(numbers == number)
+            yield Place(names[number]), rows[inside], _taken(texts, inside)
+
+    def _read(self, place: Place, rows: Rows, texts: pa.Array) -> pa.Array:
+        reader = self._reader(place)
         if isinstance(reader, str):
             self.problems.update(dict.fromkeys(rows.tolist(), reader))
             return pa.nulls(len(rows), self._type)
-        part = reader.decode(texts if len(rows) == len(texts) else texts.take(pa.array(rows)))
-        self.problems.update({int(rows[place]): problem for place, problem in reader.problems.items()})
+        part = reader.decode(texts)
+        self.problems.update({int(rows[number]): problem for number, problem in reader.problems.items()})
         return part
 
-    def _reader(self, schema: str | None) -> Reader | str:
-        if schema not in self._readers:
+    def _reader(self, place: Place) -> Reader | str:
+        if place not in self._readers:
             if len(self._readers) > _SCHEMAS_MAX:
                 return f"its schema was not read: {_SCHEMAS_MAX} others are known"
             try:
-                self._readers[schema] = self._reader_of(schema)
+                self._readers[place] = self._reader_of(place)
             except ValueError as error:
-                self._readers[schema] = str(error)
-        return self._readers[schema]
+                self._readers[place] = str(error)
+        return self._readers[place]
+
+
+def _taken(texts: pa.Array, rows: Rows) -> pa.Array:
+    return texts if len(rows) == len(texts) else texts.take(pa.array(rows))
+
+
+def _is(flags: pa.Array) -> Any:
+    return pc.fill_null(flags, False).to_numpy(zero_copy_only=False)
+
+
+def _frame_of(text: bytes) -> tuple[bytes, str] | None:
+    """What stands in front of a text's value, and the schema in it; None where it takes a parser to know."""
+    for head, between in _FRAMES:
+        end = text.find(between)
+        if text.startswith(head) and text.endswith(b"}") and end > 0:
+            schema = text[len(head) : end]
+            if _is_json(schema):
+                return text[: end + len(between)], schema.decode()
+    return None
+
+
+@lru_cache(maxsize=_SCHEMAS_MAX)
+def _is_json(text: bytes) -> bool:
+    try:
+        json.loads(text)
+    except (ValueError, RecursionError):
+        return False
+    return True
 
 
 class StructReader:
@@ -94,14 +170,15 @@ class StructReader:
 
     Args:
         type: the struct.
-        has_schema: whether they are the payload behind a schema. Those that are not may still be one.
+        place: where they stand: cut out, as the payload behind a schema, or alone. The last may still be a payload.
         time_zone: of timestamps that name none.
     """
 
-    def __init__(self, type: pa.StructType, *, has_schema: bool, time_zone: str) -> None:
+    def __init__(self, type: pa.StructType, place: Place, time_zone: str) -> None:
         self._type = type
+        has_schema = place.schema is not None and not place.is_cut_out
         # A struct may have a field of that name itself.
-        self._has_payload = has_schema or PAYLOAD not in type.names
+        self._has_payload = has_schema or not (place.is_cut_out or PAYLOAD in type.names)
         alone = [] if has_schema else list(type)
         behind = [pa.field(PAYLOAD, type)] if self._has_payload else []
         self._decoder = JsonDecoder(pa.struct([*alone, *behind]), time_zone)

@@ -45,7 +45,11 @@ def positions_of(source: pa.StructArray) -> pa.Array:
     Args:
         source: with those of :data:`POSITION_FIELDS` that there are; others are passed over.
     """
-    fields = dict(zip(source.type.names, source.flatten(), strict=True))
+    fields = {
+        name: array
+        for name, array in zip(source.type.names, source.flatten(), strict=True)
+        if array.null_count < len(array)
+    }
     found = [
         _decimals(fields["lsn"].cast(pa.int64())) if "lsn" in fields else None,
         _of_files(fields["file"], fields["pos"].cast(pa.int64())) if {"file", "pos"} <= fields.keys() else None,

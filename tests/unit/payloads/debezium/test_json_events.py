@@ -9,7 +9,7 @@ from typing import Any
 
 import pyarrow as pa
 import pytest
-from tests.debezium_events import DECIMAL, MYSQL, POSTGRES, SQL_SERVER, column, event, key, text, unscaled
+from tests.debezium_events import DECIMAL, MYSQL, POSTGRES, SQL_SERVER, column, event, key, schema, text, unscaled
 
 from directkafka.options.schemas.ddl import parse_ddl
 from directkafka.payloads.arrow_types import arrow_type
@@ -158,6 +158,30 @@ def test_a_batch_may_have_many_schemas_and_none() -> None:
         {"id": 1, "n": Decimal("1.5")}, {"id": 2, "n": Decimal("2.5")}, {"id": 3, "n": Decimal("3.5")},
         {"id": 4, "n": Decimal(4)}, {"id": 5, "n": Decimal("5.5")},
     ]  # fmt: skip
+
+
+def test_what_looks_like_the_end_of_a_schema_may_stand_in_it() -> None:
+    default = {"a": 1, "payload": 2}
+    columns = [column("id", "int64", default=default), column("n", "string")]
+    value = {"schema": schema(columns), "payload": event("c", after={"id": 1, "n": "a"})}
+    texts = [
+        json.dumps(value, separators=separators).encode() for separators in ((",", ":"), (", ", ": "), (" , ", " : "))
+    ]
+    assert b',"payload":2' in texts[0]
+    turned = json.dumps(dict(reversed(value.items()))).encode()
+    found = Decoded("id BIGINT, n STRING", *texts, texts[0] + b" ", turned, text(event("c", after={"id": 2, "n": "b"})))
+    assert found.problems == {}
+    assert found.rows == [*[{"id": 1, "n": "a"}] * 5, {"id": 2, "n": "b"}]
+
+
+def test_more_schemas_than_are_looked_for_at_once_are_read() -> None:
+    values = []
+    for number in range(150):
+        columns = [column("n", "bytes", name=DECIMAL, parameters={"scale": str(number % 30), "number": str(number)})]
+        values.append(text(event("c", after={"n": unscaled(number)}), columns))
+    found = Decoded("n DECIMAL(38, 30)", *values)
+    assert found.problems == {}
+    assert [row["n"] for row in found.rows] == [Decimal(number).scaleb(-(number % 30)) for number in range(150)]
 
 
 @pytest.mark.parametrize(
