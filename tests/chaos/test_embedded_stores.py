@@ -108,6 +108,7 @@ def test_a_driver_killed_at_a_step_loses_and_doubles_nothing(kind: Kind, point: 
     check_end(kind, tmp_path)
 
 
+@pytest.mark.slow
 def test_a_reader_of_sqlite_sees_whole_batches(tmp_path: Path) -> None:
     """Beside drivers that are killed again and again."""
     enough, problems = threading.Event(), []

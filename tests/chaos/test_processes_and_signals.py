@@ -70,6 +70,7 @@ def test_a_driver_behind_a_forgotten_session_s_lock_names_it_and_can_be_stopped(
     job.state().check_complete(2 * COUNT)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("carrier", ["spark", pytest.param("native", marks=pytest.mark.slow)])
 def test_a_worker_killed_after_it_staged_its_rows_costs_a_batch_and_no_record(carrier: str, job: Job) -> None:
     job.carrier = carrier

@@ -187,6 +187,7 @@ def test_a_driver_that_stood_still_meanwhile_lands_nothing(places: list[Place], 
     check(places[0], done=COUNT, offsets=range(COUNT))
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("places", [("postgres", "sqlite")], ids=", ".join, indirect=True)
 def test_a_reset_finishes_what_another_one_has_begun_and_does_nothing_else(places: list[Place], tmp_path: Path) -> None:
     ran(run_pipeline, places, COUNT, folder=tmp_path)
@@ -218,6 +219,7 @@ def test_stores_that_a_killed_driver_left_one_batch_apart_are_reset_together(
         check(place, done=COUNT, offsets=range(COUNT))
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("places", [("postgres", "sqlite")], ids=", ".join, indirect=True)
 def test_a_reset_whose_rows_a_store_does_not_let_go_is_finished_without_that(
     places: list[Place], tmp_path: Path

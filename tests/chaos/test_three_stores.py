@@ -114,6 +114,7 @@ def test_drivers_killed_at_one_commit_after_the_other_leave_three_equal_stores(w
     world.check(ORDERS[0])
 
 
+@pytest.mark.slow
 def test_a_store_that_is_added_begins_where_the_others_end_even_if_it_is_killed_while_it_joins(world: World) -> None:
     world.run(["postgres"], count=BATCH)
     # Once it was read that the others have none, and once more with one that has joined.

@@ -131,6 +131,7 @@ def test_what_a_reset_would_do_is_shown_and_then_done(world: World, page: Page) 
     assert world.numbers() == list(range(COUNT))
 
 
+@pytest.mark.slow
 def test_a_pause_by_the_page_holds_a_running_pipeline(world: World, page: Page) -> None:
     pipeline = world.pipeline(trigger="100ms")
     pipeline.start()

@@ -25,7 +25,7 @@ from directkafka.monitoring.http_server import HttpServer
 from directkafka.testing import KafkaBroker
 from directkafka.testing.java import use_java
 
-pytestmark = pytest.mark.real
+pytestmark = [pytest.mark.real, pytest.mark.slow]
 
 TOKEN = "a-token-of-the-test"
 

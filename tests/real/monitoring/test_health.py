@@ -38,7 +38,7 @@ def of_this(web: Web, path: str) -> str | None:
     return fault(web, path)[1]
 
 
-@pytest.mark.parametrize("engine", ["direct", "structured"])
+@pytest.mark.parametrize("engine", ["direct", pytest.param("structured", marks=pytest.mark.slow)])
 def test_a_pipeline_is_ready_once_it_has_its_stores_and_a_plan(
     engine: str, world: World, web: Web, tmp_path: Path
 ) -> None:

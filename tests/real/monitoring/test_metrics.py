@@ -75,6 +75,7 @@ def test_an_arrow_transform_is_counted_as_a_query_is(world: World, web: Web, tmp
     assert COUNT < found["directkafka_bytes_read_total", (world.topic,)] < 100 * COUNT
 
 
+@pytest.mark.slow
 def test_the_structured_engine_has_the_same_counts(world: World, web: Web, tmp_path: Path) -> None:
     world.pipeline(engine="structured", checkpoint=tmp_path / "checkpoint").run()
     found = web.samples("numbers")
@@ -130,6 +131,7 @@ def test_a_partition_that_is_added_is_behind_from_its_first_record_on(world: Wor
     assert 20 <= (web.lag(world, PARTITIONS)[1] or 0) < 60
 
 
+@pytest.mark.slow
 def test_a_pipeline_that_is_set_back_is_behind_again(world: World, web: Web, tmp_path: Path) -> None:
     database = tmp_path / "numbers.db"
     pipeline = world.pipeline(name="set-back", sinks=SQLiteSink(database, "numbers"), trigger="100ms")
@@ -204,6 +206,7 @@ def test_nothing_is_said_of_lag_where_kafka_does_not_answer(world: World, web: W
     until(lambda: "lag of numbers" not in {thread.name for thread in threading.enumerate()}, "a look never ends")
 
 
+@pytest.mark.slow
 def test_a_query_of_the_format_alone_has_metrics_under_its_name(
     world: World, web: Web, spark: SparkSession, tmp_path: Path
 ) -> None:

@@ -174,6 +174,7 @@ def test_a_topic_made_again_between_two_runs_is_not_taken_for_the_old_one(world:
     assert world.numbers() == [*range(COUNT), *range(1000, 1000 + 2 * COUNT)]
 
 
+@pytest.mark.slow
 def test_rows_of_a_topic_made_again_that_ignore_takes_for_the_old_ones_are_told(
     world: World, caplog: pytest.LogCaptureFixture
 ) -> None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 import sqlite3
 from collections.abc import Callable
 from contextlib import closing
@@ -78,12 +79,16 @@ def test_a_table_is_copied_by_its_changes(
     assert all(finding.is_right for finding in verify(pipeline))
 
 
-def more(world: World, *changes: dict[str, Any]) -> Pipeline:
-    """The pipeline, after some more changes."""
+def send(world: World, *changes: dict[str, Any]) -> None:
     producer = Producer({"bootstrap.servers": world.kafka})
     for change in changes:
         producer.produce(world.topic, key=key({"id": 1}), value=text(change))
     assert producer.flush(60) == 0
+
+
+def more(world: World, *changes: dict[str, Any]) -> Pipeline:
+    """The pipeline, after some more changes."""
+    send(world, *changes)
     return world.pipeline(QUERY, sinks=PostgresSink(world.dsn, "shop", **COPY), source=SOURCE)
 
 
@@ -119,3 +124,25 @@ def test_dead_letters_are_not_replayed_into_a_table_whose_deleted_rows_are_gone(
     pipeline = world.pipeline({"shop": QUERY}, sinks=sinks, source=SOURCE, dead_letters=letters)
     with pytest.raises(OptionError, match="a row that was deleted since would come back"):
         pipeline.replay()
+
+
+GUIDE = Path(__file__).parents[3] / "docs" / "guide" / "cdc.md"
+
+
+def test_the_guide_works_as_it_stands(
+    world: World, create_topic: Callable[..., str], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    [program] = re.findall(r"```python\n(.*?)```", GUIDE.read_text(), re.DOTALL)
+    exec(compile(program, GUIDE.name, "exec"), {})
+    [file] = re.findall(r"```toml\n(.*?)```", GUIDE.read_text(), re.DOTALL)
+    topic = create_topic(partitions=1)
+    file = file.replace('name = "orders"', 'name = "orders"\ntrigger = "available-now"')
+    (tmp_path / "orders.toml").write_text(file.replace("shop.public.orders", topic))
+    monkeypatch.setenv("KAFKA", world.kafka)
+    monkeypatch.setenv("DSN", world.dsn)
+    world.topic = topic
+    row = {"id": 1, "customer": "Ada", "price": "1.50", "made": "2026-03-01T12:00:00Z"}
+    send(world, event("c", after=row), event("u", row, {**row, "price": "2.50"}), event("c", after={**row, "id": 2}))
+    send(world, event("d", before={"id": 2}, source=at(30_000_000)))
+    Pipeline.from_toml(tmp_path / "orders.toml").run()
+    assert world.query("SELECT id, customer, price::text FROM orders") == [(1, "Ada", "2.50")]

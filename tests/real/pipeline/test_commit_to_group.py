@@ -59,6 +59,7 @@ def test_a_start_with_nothing_new_tells_the_group_where_the_ledger_is(world: Wor
     assert committed(world.kafka, group, world.topic, PARTITIONS) == ALL
 
 
+@pytest.mark.slow
 def test_a_group_that_refuses_is_a_warning_and_is_told_when_it_can_be(
     world: World, caplog: pytest.LogCaptureFixture
 ) -> None:

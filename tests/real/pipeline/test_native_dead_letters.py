@@ -55,6 +55,7 @@ def test_every_record_is_a_row_or_a_letter_with_its_bytes_and_the_reason(executi
     assert counts == [({"records": len(OTHERS), "rejected": len(ROUND)},)]
 
 
+@pytest.mark.slow
 def test_letters_go_into_every_store(
     world: World, tmp_path: Path, mysql_database: str, create_topic: Callable[..., str]
 ) -> None:
@@ -160,6 +161,7 @@ def with_struct(batch: pa.RecordBatch) -> pa.RecordBatch:
     return rows.append_column("n", pa.array(values, NESTED))
 
 
+@pytest.mark.slow
 def test_nested_columns_are_the_same_json_as_by_spark(world: World, tmp_path: Path, mysql_database: str) -> None:
     found: dict[str, Any] = {}
     for execution in ("auto", "spark"):

@@ -18,7 +18,7 @@ from directkafka.pipeline.ledger.pause import set_paused
 pytestmark = pytest.mark.real
 
 
-@pytest.mark.parametrize("engine", ["direct", "structured"])
+@pytest.mark.parametrize("engine", ["direct", pytest.param("structured", marks=pytest.mark.slow)])
 def test_a_paused_pipeline_waits_and_goes_on_where_it_was(
     engine: str, world: World, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
 ) -> None:

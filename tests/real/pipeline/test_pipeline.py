@@ -129,6 +129,7 @@ def test_an_interval_is_from_start_to_start_and_a_late_batch_starts_at_once(worl
     assert third - second > PAUSE_S - READING_S
 
 
+@pytest.mark.slow
 def test_a_delay_is_from_end_to_start(world: World) -> None:
     batches = Batches()
     batches.run(world, {"delay": f"{PAUSE_S:.0f}s"})

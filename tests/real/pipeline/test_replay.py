@@ -58,6 +58,7 @@ def test_letters_leave_with_their_rows_and_those_that_are_rejected_again_stay(wo
     assert all(finding.is_right for finding in verify(mended))
 
 
+@pytest.mark.slow
 def test_a_choice_leaves_the_other_letters_as_they_are(world: World) -> None:
     world.pipeline(EVERY_TENTH, dead_letters=PostgresSink(world.dsn, "rejected")).run()
     mended = world.pipeline(dead_letters=PostgresSink(world.dsn, "rejected"))

@@ -74,6 +74,7 @@ def until(condition: Callable[[], bool], what: str) -> None:
         time.sleep(0.01)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     "kind", [pytest.param(kind, marks=() if kind == "a row" else pytest.mark.slow) for kind in LOCKS]
 )

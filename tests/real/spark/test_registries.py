@@ -129,7 +129,7 @@ def ids_and_schemas(batch: pa.RecordBatch) -> list[tuple[int | None, int | None]
     return list(zip(ids, batch.column("value_schema_id").to_pylist(), strict=True))
 
 
-@pytest.mark.parametrize("execution", ["spark", "auto"])
+@pytest.mark.parametrize("execution", [pytest.param("spark", marks=pytest.mark.slow), "auto"])
 def test_a_pipeline_follows_the_newest_schema_or_is_given_one(
     execution: Any, session: SparkSession, servers: str, clicks: str, registry: RegistryServer, tmp_path: Path
 ) -> None:

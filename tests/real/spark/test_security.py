@@ -126,6 +126,7 @@ def test_a_batch_read_logs_in_by_scram_over_tls_with_a_pkcs12_trust_store(
         assert secret not in plan
 
 
+@pytest.mark.slow
 def test_a_stream_logs_in_by_a_token_and_its_progress_shows_no_secret(
     session: SparkSession, broker: KafkaBroker, topic: str, trust_store: Options, tmp_path: Path
 ) -> None:

@@ -53,6 +53,7 @@ def test_workers_import_pyspark_from_files_and_are_known_as_workers() -> None:
     assert ours["is_worker"]
 
 
+@pytest.mark.slow
 def test_a_worker_that_was_ended_early_costs_the_next_one_no_imports(spark: SparkSession) -> None:
     def what_is_imported(_: Iterator[int]) -> Iterator[bool]:
         # More than fits into the pipe, so that whoever takes one leaves the worker in the middle.

@@ -120,6 +120,7 @@ def test_a_cluster_of_three_goes_on_without_one_and_takes_it_back(three: KafkaBr
     _wait(lambda: len(admin.list_topics(topic, timeout=_WAIT_S).topics[topic].partitions[0].isrs) == 3)
 
 
+@pytest.mark.slow
 def test_listeners_settings_and_options_of_java_are_the_callers(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("KAFKA_OPTS", f"{os.environ.get('KAFKA_OPTS', '')} -Xmx301m '-Dtold=by the environment'")
     users = 'org.apache.kafka.common.security.plain.PlainLoginModule required user_alice="secret";'
@@ -191,6 +192,7 @@ def test_nodes_end_and_the_folder_goes_when_the_parent_is_killed() -> None:
     _wait(lambda: not Path(folder).exists())
 
 
+@pytest.mark.slow
 def test_a_detached_broker_outlives_its_parent(tmp_path: Path) -> None:
     program = textwrap.dedent(
         """
