@@ -6,6 +6,7 @@ import base64
 import json
 import random
 from collections.abc import Mapping
+from dataclasses import dataclass
 from typing import Any
 
 #: ``source`` as connectors write it (Debezium 3.2), without what it says about itself.
@@ -65,16 +66,41 @@ def unscaled(number: int) -> str:
     return base64.b64encode(number.to_bytes(length, "big", signed=True)).decode()
 
 
-def random_changes(count: int, keys: int, seed: int) -> list[tuple[bytes, bytes | None, dict[int, str]]]:
-    """Changes of a table of ids and names: each record's key and value, and the table as it is behind it.
+@dataclass(frozen=True, slots=True)
+class Change:
+    """A record of a table of ids and names.
+
+    Attributes:
+        id: of the row, which the key has.
+        event: the value; None: a tombstone.
+        table: as it is behind the change.
+    """
+
+    id: int
+    event: dict[str, Any] | None
+    table: dict[int, str]
+
+    @property
+    def key(self) -> bytes:
+        """The key, as JSON."""
+        return key({"id": self.id})
+
+    @property
+    def value(self) -> bytes | None:
+        """The value, as JSON."""
+        return None if self.event is None else text(self.event)
+
+
+def random_changes(count: int, keys: int, seed: int) -> list[Change]:
+    """Changes of a table of ids and names.
 
     A row that is deleted has its event, a tombstone behind it, and comes back now and then. A row whose key is changed
     is deleted and created, at one place in the log.
     """
-    chance, table, found = random.Random(seed), dict[int, str](), list[tuple[bytes, bytes | None, dict[int, str]]]()
+    chance, table, found = random.Random(seed), dict[int, str](), list[Change]()
 
     def add(number: int, value: dict[str, Any] | None) -> None:
-        found.append((key({"id": number}), None if value is None else text(value), dict(table)))
+        found.append(Change(number, value, dict(table)))
 
     for lsn in range(1, count + 1):
         source = {**POSTGRES, "lsn": lsn}

@@ -52,11 +52,11 @@ def shop(world: World, create_topic: Callable[..., str]) -> tuple[World, dict[in
     changes = random_changes(400, 30, seed=11)
     topic = create_topic(partitions=1)
     producer = Producer({"bootstrap.servers": world.kafka})
-    for record_key, value, _ in changes:
-        producer.produce(topic, key=record_key, value=value)
+    for change in changes:
+        producer.produce(topic, key=change.key, value=change.value)
     assert producer.flush(60) == 0
     world.topic = topic
-    return world, changes[-1][2]
+    return world, changes[-1].table
 
 
 @pytest.mark.parametrize("transform", [QUERY, ArrowTransform(flat)], ids=["sql", "arrow"])

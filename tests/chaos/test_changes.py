@@ -1,0 +1,250 @@
+"""Copies of a table by its changes, from drivers that are killed at a step, or that stand still there.
+
+The table as it is behind each change is known. So whatever a driver leaves must be the table behind the last change
+that the ledger counts, and in the end the table as it is. The events are JSON, or Avro under a registry.
+"""
+
+from __future__ import annotations
+
+import os
+import signal
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import psycopg
+import pytest
+from confluent_kafka import Producer
+from pyspark.sql import SparkSession
+from tests.chaos.pipelines import HEAD, PipelineProcess, running, stopped_below
+from tests.chaos.test_kill_at_each_step import ELSEWHERE, armed
+from tests.debezium_avro import written
+from tests.debezium_events import Change, random_changes
+from tests.real.kafka.logs import until
+from tests.registry_server import RegistryServer
+from tests.registry_server import running as registry_running
+
+from directkafka import Pipeline
+from directkafka.fault_points import FAULT_POINTS
+from directkafka.testing import KafkaBroker
+
+pytestmark = [pytest.mark.real, pytest.mark.slow]
+
+FENCED = 3
+BATCH = 90
+CHANGES = random_changes(300, 25, seed=3)
+FORMS = {
+    "debezium-json": 'schema = "id INT, name STRING"',
+    "debezium-avro": '"registry.url" = "{registry}"',
+}
+FILE = (
+    HEAD
+    + """
+[source.value]
+format = "{form}"
+{schema}
+
+[transform]
+{transform}
+
+[[sink]]
+type = "postgres"
+dsn = "${{DSN}}"
+table = "shop"
+mode = "upsert"
+key = ["id"]
+order = ["position", "offset"]
+delete = "deleted"
+inline_bytes_max = {inline_bytes_max}
+"""
+)
+TRANSFORMS = {
+    "spark": "sql = 'SELECT value.id, value.name, CAST(position AS BIGINT) AS position, offset, deleted FROM source"
+    " WHERE op IS NOT NULL'",
+    "native": 'arrow = "shop_job:rows"',
+}
+JOB = """
+import pyarrow as pa
+import pyarrow.compute as pc
+
+
+def rows(batch):
+    value = batch.column("value")
+    columns = {name: pc.struct_field(value, name) for name in ("id", "name")}
+    columns |= {"position": batch.column("position").cast(pa.int64()), "offset": batch.column("offset")}
+    made = pa.RecordBatch.from_pydict(columns | {"deleted": batch.column("deleted")})
+    return made.filter(batch.column("op").is_valid())
+"""
+ROW = {
+    "type": "record",
+    "name": "Value",
+    "namespace": "shop",
+    "fields": [{"name": "id", "type": "int"}, {"name": "name", "type": ["null", "string"], "default": None}],
+}
+KEY = {"type": "record", "name": "Key", "namespace": "shop", "fields": [{"name": "id", "type": "int"}]}
+SOURCE = {
+    "type": "record",
+    "name": "Source",
+    "fields": [{"name": "ts_ms", "type": "long"}, {"name": "lsn", "type": ["null", "long"], "default": None}],
+}
+EVENT = {
+    "type": "record",
+    "name": "Envelope",
+    "namespace": "shop",
+    "fields": [
+        {"name": "before", "type": ["null", ROW], "default": None},
+        {"name": "after", "type": ["null", "shop.Value"], "default": None},
+        {"name": "source", "type": SOURCE},
+        {"name": "op", "type": "string"},
+    ],
+}
+
+
+@dataclass
+class Shop:
+    """A topic of changes and a pipeline that copies them."""
+
+    folder: Path
+    dsn: str
+    environment: dict[str, str]
+    file: Path
+
+    def start(self, *, faults: str = "") -> PipelineProcess:
+        more = {"DIRECTKAFKA_FAULTS": faults, "DIRECTKAFKA_FAULTS_ONCE": str(self.folder / "fired")} if faults else {}
+        return PipelineProcess(self.file, {**os.environ, **self.environment, **more}, self.folder)
+
+    def run(self, monkeypatch: pytest.MonkeyPatch) -> None:
+        for name, value in self.environment.items():
+            monkeypatch.setenv(name, value)
+        Pipeline.from_toml(self.file).run()
+
+    def query(self, text: str) -> list[Any]:
+        with psycopg.connect(self.dsn) as connection:
+            return connection.execute(text).fetchall()  # type: ignore[call-overload, no-any-return]
+
+    def table(self) -> dict[int, str]:
+        there = self.query("SELECT to_regclass('shop') IS NOT NULL")[0][0]
+        return dict(self.query("SELECT id, name FROM shop")) if there else {}
+
+    def changes_done(self) -> int:
+        """How many the ledger counts."""
+        if not self.query("SELECT to_regclass('directkafka_ledger') IS NOT NULL")[0][0]:
+            return 0
+        progress = self.query("SELECT progress FROM directkafka_ledger WHERE batch_id >= 0")
+        return max((int(part["until_offset"]) for (parts,) in progress for part in parts), default=0)
+
+    def check(self) -> int:
+        done = self.changes_done()
+        assert self.table() == (CHANGES[done - 1].table if done else {}), "the ledger and the table are of one moment"
+        return done
+
+
+def encoded(change: Change, form: str) -> tuple[bytes, bytes | None]:
+    if form == "debezium-json":
+        return change.key, change.value
+    event = change.event
+    key = b"\0\0\0\0\2" + written(KEY, {"id": change.id})
+    if event is None:
+        return key, None
+    kept = {name: event[name] for name in ("before", "after", "op")}
+    source = {"ts_ms": event["source"]["ts_ms"], "lsn": event["source"]["lsn"]}
+    return key, b"\0\0\0\0\1" + written(EVENT, {**kept, "source": source})
+
+
+@pytest.fixture
+def registry() -> Iterator[RegistryServer]:
+    with registry_running() as found:
+        found.add(1, EVENT)
+        found.add(2, KEY)
+        yield found
+
+
+@pytest.fixture
+def make_shop(
+    kafka_broker: KafkaBroker,
+    create_topic: Callable[..., str],
+    database: str,
+    tmp_path: Path,
+    registry: RegistryServer,
+    spark: SparkSession,
+) -> Callable[..., Shop]:
+    def make(form: str, carrier: str, *, inline_bytes_max: int = 0, master: str = "local[2]") -> Shop:
+        topic = create_topic(partitions=1)
+        producer = Producer({"bootstrap.servers": kafka_broker.bootstrap_servers})
+        for change in CHANGES:
+            key, value = encoded(change, form)
+            producer.produce(topic, key=key, value=value)
+        assert producer.flush(60) == 0
+        registry.add_version(f"{topic}-value", "latest", 1, EVENT)
+        (tmp_path / "shop_job.py").write_text(JOB)
+        file = tmp_path / "shop.toml"
+        file.write_text(
+            FILE.format(
+                name="shop", trigger="available-now", master=master, folder=tmp_path, topic=topic, batch=BATCH,
+                form=form, schema=FORMS[form].format(registry=registry.url), transform=TRANSFORMS[carrier],
+                inline_bytes_max=inline_bytes_max,
+            )
+        )  # fmt: skip
+        environment = {"KAFKA": kafka_broker.bootstrap_servers, "DSN": database}
+        return Shop(folder=tmp_path, dsn=database, environment=environment, file=file)
+
+    return make
+
+
+POINTS = [point for point in FAULT_POINTS if point not in ELSEWHERE]
+
+
+@pytest.mark.parametrize("point", POINTS)
+@pytest.mark.parametrize(
+    ("form", "carrier"), [("debezium-json", "native"), ("debezium-avro", "spark"), ("debezium-avro", "native")]
+)
+def test_a_driver_killed_at_a_step_leaves_the_table_of_one_moment(
+    form: str, carrier: str, point: str, make_shop: Callable[..., Shop], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    shop = make_shop(form, carrier, inline_bytes_max=0 if point.startswith("commit.") else 1 << 24)
+    with running(shop.start(faults=armed(point))) as driver:
+        assert driver.wait() == -signal.SIGKILL, driver.messages()
+    assert shop.check() < len(CHANGES), "the kill came after the end, so it proved nothing"
+    shop.run(monkeypatch)
+    assert shop.check() == len(CHANGES)
+
+
+@pytest.mark.parametrize("form", FORMS)
+@pytest.mark.parametrize("point", ["batch.written", "commit.begun", "commit.rows_moved"])
+def test_a_driver_that_stood_still_lands_nothing_after_a_newer_one(
+    form: str, point: str, make_shop: Callable[..., Shop], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    shop = make_shop(form, "native")
+    with running(shop.start(faults=armed(point).replace("=kill", "=stop"))) as older:
+        older.wait_until_stopped()
+        shop.run(monkeypatch)
+        assert shop.check() == len(CHANGES)
+        older.go_on()
+        assert older.wait() == FENCED, older.messages()
+    assert shop.check() == len(CHANGES)
+
+
+@pytest.mark.parametrize("form", FORMS)
+def test_a_worker_killed_after_it_staged_its_changes_costs_a_batch_and_no_change(
+    form: str, make_shop: Callable[..., Shop], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    shop = make_shop(form, "native")
+    with running(shop.start(faults="task.staged@1=kill")) as driver:
+        assert driver.wait() == 0, driver.messages()
+    assert (shop.folder / "fired").exists(), "no worker was killed"
+    assert shop.check() == len(CHANGES)
+
+
+@pytest.mark.parametrize("form", FORMS)
+def test_an_executor_that_is_lost_while_it_writes_changes_costs_an_attempt_and_no_change(
+    form: str, make_shop: Callable[..., Shop]
+) -> None:
+    shop = make_shop(form, "native", master="local-cluster[2,1,1024]")
+    with running(shop.start(faults="task.staged@1=stop")) as driver:
+        worker = until(lambda: stopped_below(driver.process.pid), "no worker stood still")
+        executor = next(one for one in worker.parents() if "CoarseGrainedExecutorBackend" in " ".join(one.cmdline()))
+        executor.kill()
+        worker.resume()
+        assert driver.wait() == 0, driver.messages()
+    assert shop.check() == len(CHANGES)
