@@ -132,7 +132,7 @@ class Shop:
         if not self.query("SELECT to_regclass('directkafka_ledger') IS NOT NULL")[0][0]:
             return 0
         progress = self.query("SELECT progress FROM directkafka_ledger WHERE batch_id >= 0")
-        return max((int(part["until_offset"]) for (parts,) in progress for part in parts), default=0)
+        return max((int(part["end"]) for (parts,) in progress for part in parts), default=0)
 
     def check(self) -> int:
         done = self.changes_done()
