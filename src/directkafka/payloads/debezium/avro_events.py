@@ -90,10 +90,10 @@ class DebeziumAvroDecoder:
         self.problems, self.added = changes.problems, changes.added()
         return changes.rows
 
-    def _rows_of_keys(self, numbers: Any) -> pa.StructArray:
-        """The columns that keys have; one that cannot be read has none."""
+    def _rows_of_keys(self, numbers: Any) -> tuple[pa.StructArray, dict[int, str]]:
+        """The columns that keys have, and what is wrong with a key; one that is null has none."""
         if self.keys is None or self._keys is None:
-            return pa.nulls(len(numbers), self._row)
+            return pa.nulls(len(numbers), self._row), {}
         places = pa.array(numbers)
         self._keys.headers = None if self.headers is None else self.headers.take(places)
-        return self._keys.decode(self.keys.take(places))
+        return self._keys.decode(self.keys.take(places)), self._keys.problems

@@ -21,15 +21,17 @@ _MOMENT: Final = pa.timestamp("us", tz="UTC")
 #: The fields of ``source`` that are read.
 SOURCE_FIELDS: Final = (pa.field("ts_ms", pa.int64()), pa.field("ts_us", pa.int64()), *POSITION_FIELDS)
 #: What may have happened to a row, and which field of the event has it then.
-_ROWS: Final = {"c": "after", "u": "after", "r": "after", "d": "before", "t": ""}
+_SIDES: Final = {"c": "after", "u": "after", "r": "after", "d": "before", "t": ""}
 _DELETE: Final = "d"
+_INT64_MAX: Final = (1 << 63) - 1
 _HINT: Final = (
     "it is no change event of Debezium (one that its ExtractNewRecordState has flattened is read with the format json "
     "or avro)"
 )
 
-#: Rows of the keys of some events, by their numbers: a key's columns are set, the others null.
-RowsOfKeys = Callable[[Any], pa.StructArray]
+#: Rows of the keys of some events, by their numbers: a key's columns are set, the others null; and what is wrong with
+#: a key, by its place among them.
+RowsOfKeys = Callable[[Any], tuple[pa.StructArray, dict[int, str]]]
 
 
 @dataclass(frozen=True, slots=True)
@@ -71,25 +73,30 @@ def changes_of(events: pa.StructArray, tombstones: Any, problems: dict[int, str]
     before = columns.get("before", pa.nulls(len(events), after.type))
     source = columns.get("source", pa.nulls(len(events), pa.struct(SOURCE_FIELDS)))
     is_delete = pc.fill_null(pc.equal(op, _DELETE), False).to_numpy(zero_copy_only=False)
-    deleted = is_delete | tombstones
     has_row = before.is_valid().to_numpy(zero_copy_only=False)
+    of_keys = np.flatnonzero(tombstones | is_delete & ~has_row)
+    keys, wrong_keys = rows_of_keys(of_keys) if len(of_keys) else (pa.nulls(0, after.type), {})
+    found = {int(of_keys[place]): f"key: {problem}" for place, problem in wrong_keys.items()}
+    # A tombstone says nothing new: whoever leaves it out need not have a key that can be read.
+    found = {number: problem for number, problem in found.items() if not tombstones[number]}
+    found |= _problems_of(op, after, tombstones) | problems
     return Changes(
-        rows=_rows(before, after, op, np.flatnonzero(tombstones | is_delete & ~has_row), rows_of_keys),
+        rows=_rows(before, after, op, of_keys, keys),
         op=op,
-        deleted=pa.array(deleted),
+        deleted=pa.array(is_delete | tombstones),
         source_ts=_moments(source),
         position=positions_of(source),
-        problems=dict(sorted((_problems_of(op, after, tombstones) | problems).items())),
+        problems=dict(sorted(found.items())),
     )
 
 
 def _problems_of(op: pa.Array, after: pa.Array, tombstones: Any) -> dict[int, str]:
     problems = {}
-    known = pc.is_in(op, pa.array(list(_ROWS))).to_numpy(zero_copy_only=False)
+    known = pc.is_in(op, pa.array(list(_SIDES))).to_numpy(zero_copy_only=False)
     for number in np.flatnonzero(~known & ~tombstones).tolist():
         value = op[number].as_py()
         problems[number] = f"it has no op: {_HINT}" if value is None else f"op is {value[:20]!r}: {_HINT}"
-    has_after = pc.is_in(op, pa.array([name for name, row in _ROWS.items() if row == "after"]))
+    has_after = pc.is_in(op, pa.array([name for name, row in _SIDES.items() if row == "after"]))
     lacks = pc.and_(has_after, after.is_null()).to_numpy(zero_copy_only=False)
     for number in np.flatnonzero(lacks).tolist():
         problems[number] = f"op is {op[number].as_py()!r}, and there is no row in after"
@@ -97,11 +104,11 @@ def _problems_of(op: pa.Array, after: pa.Array, tombstones: Any) -> dict[int, st
 
 
 def _rows(
-    before: pa.StructArray, after: pa.StructArray, op: pa.Array, of_keys: Any, rows_of_keys: RowsOfKeys
+    before: pa.StructArray, after: pa.StructArray, op: pa.Array, of_keys: Any, keys: pa.StructArray
 ) -> pa.StructArray:
     """Of each event the row that it is about: as it became, as it was, or its key."""
     count = len(op)
-    is_after = pc.is_in(op, pa.array([name for name, row in _ROWS.items() if row == "after"]))
+    is_after = pc.is_in(op, pa.array([name for name, row in _SIDES.items() if row == "after"]))
     if pc.all(is_after).as_py():
         return after
     places = np.arange(count)
@@ -110,15 +117,20 @@ def _rows(
     places[is_delete] += count
     places[of_keys] = 2 * count + np.arange(len(of_keys))
     has_row[of_keys] = True
-    parts = [after, before, *([rows_of_keys(of_keys)] if len(of_keys) else [])]
-    return pa.concat_arrays(parts).take(pa.array(places, mask=~has_row))
+    return pa.concat_arrays([after, before, keys]).take(pa.array(places, mask=~has_row))
 
 
 def _moments(source: pa.StructArray) -> pa.Array:
     fields = dict(zip(source.type.names, source.flatten(), strict=True))
     found = [
-        pc.multiply(fields[name].cast(pa.int64()), factor)
+        pc.multiply(_within(fields[name].cast(pa.int64()), _INT64_MAX // factor), factor)
         for name, factor in (("ts_us", 1), ("ts_ms", 1000))
         if name in fields
     ]
     return pc.coalesce(*found).cast(_MOMENT) if found else pa.nulls(len(source), _MOMENT)
+
+
+def _within(numbers: pa.Array, limit: int) -> pa.Array:
+    """The numbers, null in place of those that are further from 0."""
+    is_near = pc.and_(pc.less_equal(numbers, limit), pc.greater_equal(numbers, -limit))
+    return pc.if_else(is_near, numbers, pa.scalar(None, pa.int64()))

@@ -2,7 +2,8 @@
 
 With ``schemas.enable=true`` an event says of each column what its JSON stands for: days, milliseconds, microseconds or
 nanoseconds since 1970, or the bytes of a decimal in Base64. The names are those of ``org.apache.kafka.connect.data``
-and ``io.debezium.time``. Without, a column is what its JSON says by itself, as ``from_json`` reads it.
+and ``io.debezium.time``. Without, a column is what its JSON says by itself, as ``from_json`` reads it; but a number is
+no timestamp, because nobody says what it counts.
 """
 
 from __future__ import annotations
@@ -18,6 +19,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from directkafka.payloads.debezium.base64_columns import decode_base64
+from directkafka.payloads.debezium.iso_texts import dates, moments
 
 _DAYS: Final = {"org.apache.kafka.connect.data.Date", "io.debezium.time.Date"}
 #: Microseconds in a unit, as a factor and a divisor.
@@ -27,10 +29,21 @@ _UNITS: Final = {
     "io.debezium.time.MicroTimestamp": (1, 1),
     "io.debezium.time.NanoTimestamp": (1, 1000),
 }
+#: The largest number that factors leave in 64 bits.
+_INT64_MAX: Final = (1 << 63) - 1
+#: Texts of dates and times; a string without a name may be one too.
+_TEXTS: Final = {
+    None,
+    "io.debezium.time.ZonedTimestamp",
+    "io.debezium.time.IsoDate",
+    "io.debezium.time.IsoTimestamp",
+}
 _DECIMAL: Final = "org.apache.kafka.connect.data.Decimal"
 _VARIABLE_DECIMAL: Final = "io.debezium.data.VariableScaleDecimal"
 _DECIMALS: Final = {_DECIMAL, _VARIABLE_DECIMAL}
-_ROWS: Final = ("before", "after")
+_SIDES: Final = ("before", "after")
+#: What comes of reading what is no schema as one.
+_NO_SCHEMA: Final = (KeyError, TypeError, AttributeError, OverflowError, RecursionError, json.JSONDecodeError)
 #: What decimals of any column are made of: Arrow's largest.
 _DIGITS_MAX: Final = 76
 _WHOLE: Final = pa.decimal256(_DIGITS_MAX, 0)
@@ -54,51 +67,87 @@ class Wire:
     convert: Conversion | None = None
 
 
-def row_wires(schema_text: str, row: pa.StructType) -> dict[str, Wire]:
-    """How the columns of an event's rows are written.
+class Wires:
+    """How the columns of rows and of keys are written.
 
     Args:
-        schema_text: the event's schema, as JSON.
         row: the columns that are wanted.
-
-    Returns:
-        By name, those that are written in a way of their own.
-
-    Raises:
-        ValueError: it is no schema of an event, or a column is written as what cannot become its type.
+        time_zone: of timestamps that name none.
     """
-    try:
-        fields = _fields_of(json.loads(schema_text))
-        columns = _fields_of(next(fields[name] for name in _ROWS if name in fields))
-    except (ValueError, KeyError, TypeError, StopIteration, RecursionError):
-        raise ValueError("schema: no schema of a change event, which has the fields before and after") from None
-    return _wires_of(columns, row)
 
+    def __init__(self, row: pa.StructType, time_zone: str) -> None:
+        self._row, self._time_zone = row, time_zone
 
-def key_wires(schema_text: str, row: pa.StructType) -> dict[str, Wire]:
-    """How the columns of a key are written; see :func:`row_wires`.
+    def alone(self) -> dict[str, Wire]:
+        """Of columns without a schema, by name, those that are not read as what they are."""
+        return self._of({})
 
-    Raises:
-        ValueError: it is no schema of a struct, or a column is written as what cannot become its type.
-    """
-    try:
-        return _wires_of(_fields_of(json.loads(schema_text)), row)
-    except (KeyError, TypeError, RecursionError):
-        raise ValueError("schema: no schema of a struct") from None
+    def of_events(self, schema_text: str) -> dict[str, Wire]:
+        """Of an event's rows, by name, those that are not read as what they are.
+
+        Args:
+            schema_text: the event's schema, as JSON.
+
+        Raises:
+            ValueError: it is no schema of an event, or a column is written as what cannot become its type.
+        """
+        try:
+            fields = _fields_of(json.loads(schema_text))
+            columns = _fields_of(next(fields[name] for name in _SIDES if name in fields))
+            return self._of(columns)
+        except (
+            KeyError,
+            TypeError,
+            AttributeError,
+            OverflowError,
+            StopIteration,
+            RecursionError,
+            json.JSONDecodeError,
+        ):
+            raise ValueError("schema: no schema of a change event, which has the fields before and after") from None
+
+    def of_keys(self, schema_text: str) -> dict[str, Wire]:
+        """Of keys; see :meth:`of_events`.
+
+        Raises:
+            ValueError: it is no schema of a struct, or a column is written as what cannot become its type.
+        """
+        try:
+            return self._of(_fields_of(json.loads(schema_text)))
+        except _NO_SCHEMA:
+            raise ValueError("schema: no schema of a struct") from None
+
+    def _of(self, columns: Mapping[str, Any]) -> dict[str, Wire]:
+        found = {field.name: self._wire(columns.get(field.name, {}), field.type, field.name) for field in self._row}
+        return {name: wire for name, wire in found.items() if wire.convert is not None}
+
+    def _wire(self, column: Mapping[str, Any], wanted: pa.DataType, path: str) -> Wire:
+        kind, name = column.get("type"), column.get("name")
+        if pa.types.is_list(wanted) and kind in (None, "array"):
+            inner = self._wire(column.get("items", {}), wanted.value_type, f"{path}[]")
+            listed = pa.list_(pa.field("element", inner.type))
+            return Wire(wanted) if inner.convert is None else Wire(listed, _of_lists(wanted, inner.convert))
+        if pa.types.is_date(wanted) or pa.types.is_timestamp(wanted):
+            return self._wire_of_time(kind, name, wanted, path)
+        if name == _VARIABLE_DECIMAL and _holds_decimals(wanted):
+            return Wire(pa.struct([("scale", pa.int32()), ("value", pa.string())]), _of_scaled(wanted))
+        if name == _DECIMAL and _holds_decimals(wanted):
+            return Wire(pa.string(), _of_unscaled(wanted, _scale(column, path)))
+        return Wire(wanted)
+
+    def _wire_of_time(self, kind: Any, name: Any, wanted: pa.DataType, path: str) -> Wire:
+        is_date = pa.types.is_date(wanted)
+        if name in _DAYS and is_date:
+            return Wire(pa.int32(), lambda days: days.cast(pa.date32()))
+        if name in _UNITS and not is_date:
+            return Wire(pa.int64(), _of_moments(wanted, *_UNITS[name]))
+        if kind not in (None, "string") or name not in _TEXTS:
+            raise ValueError(f"schema: {path} is written as {name or kind}, which is no {wanted}")
+        return Wire(pa.string(), dates if is_date else lambda texts: moments(texts, wanted, self._time_zone))
 
 
 def _fields_of(schema: Any) -> dict[str, Any]:
     return {field["field"]: field for field in schema["fields"]}
-
-
-def _wires_of(columns: Mapping[str, Any], row: pa.StructType) -> dict[str, Wire]:
-    found = {}
-    for field in row:
-        if (column := columns.get(field.name)) is not None:
-            wire = _wire(column, field.type, field.name)
-            if wire.convert is not None:
-                found[field.name] = wire
-    return found
 
 
 def written_row(row: pa.StructType, wires: Mapping[str, Wire]) -> pa.StructType:
@@ -137,33 +186,14 @@ def converted(
     return pa.StructArray.from_arrays(children, fields=list(row), mask=rows.is_null() if rows.null_count else None)
 
 
-def _wire(column: Any, wanted: pa.DataType, path: str) -> Wire:
-    kind, name = (column.get("type"), column.get("name")) if isinstance(column, dict) else (None, None)
-    if pa.types.is_list(wanted) and kind == "array":
-        inner = _wire(column.get("items"), wanted.value_type, f"{path}[]")
-        listed = pa.list_(pa.field("element", inner.type))
-        return Wire(wanted) if inner.convert is None else Wire(listed, _of_lists(wanted, inner.convert))
-    if name in _DAYS and pa.types.is_date(wanted):
-        return Wire(pa.int32(), lambda days: days.cast(pa.date32()))
-    if name in _UNITS and pa.types.is_timestamp(wanted):
-        return Wire(pa.int64(), _of_moments(wanted, *_UNITS[name]))
-    return _wire_of_decimal(column, wanted, path) if name in _DECIMALS and _holds_decimals(wanted) else Wire(wanted)
-
-
-def _wire_of_decimal(column: Mapping[str, Any], wanted: pa.DataType, path: str) -> Wire:
-    if column["name"] == _VARIABLE_DECIMAL:
-        return Wire(pa.struct([("scale", pa.int32()), ("value", pa.string())]), _of_scaled(wanted))
-    return Wire(pa.string(), _of_unscaled(wanted, _scale(column, path)))
-
-
 def _holds_decimals(wanted: pa.DataType) -> bool:
-    return bool(pa.types.is_decimal(wanted) or pa.types.is_floating(wanted))
+    return bool(pa.types.is_decimal(wanted) or pa.types.is_floating(wanted) or pa.types.is_string(wanted))
 
 
 def _scale(column: Mapping[str, Any], path: str) -> int:
     try:
         return int(column["parameters"]["scale"])
-    except (KeyError, TypeError, ValueError):
+    except (KeyError, TypeError, ValueError, OverflowError):
         raise ValueError(f"schema: the decimal {path} has no scale") from None
 
 
@@ -176,12 +206,14 @@ def _of_lists(wanted: pa.DataType, convert: Conversion) -> Conversion:
 
 
 def _of_moments(wanted: pa.DataType, factor: int, divisor: int) -> Conversion:
-    def moments(numbers: pa.Array) -> pa.Array:
+    def of_numbers(numbers: pa.Array) -> pa.Array:
+        given = pc.fill_null(numbers, 0).to_numpy(zero_copy_only=False)
+        limit = _INT64_MAX // factor
+        is_none = numbers.is_null().to_numpy(zero_copy_only=False) | (given > limit) | (given < -limit)
         # Down, also before 1970: numpy's division is that.
-        whole = pc.fill_null(numbers, 0).to_numpy(zero_copy_only=False) * factor // divisor
-        return pa.array(whole, mask=numbers.is_null().to_numpy(zero_copy_only=False)).cast(wanted)
+        return pa.array(np.where(is_none, 0, given) * factor // divisor, mask=is_none).cast(wanted)
 
-    return moments
+    return of_numbers
 
 
 def _of_unscaled(wanted: pa.DataType, scale: int) -> Conversion:
@@ -208,7 +240,7 @@ def _with_scale(numbers: pa.Array, scale: int, wanted: pa.DataType) -> pa.Array:
     digits = (wanted.precision - wanted.scale if is_decimal else _DIGITS_MAX) + scale
     scaled = _relabelled(_fitting(numbers, digits), pa.decimal256(_DIGITS_MAX, scale))
     if not is_decimal:
-        # By way of the text: Arrow's own cast is off by a bit here and there.
+        # Numbers by way of the text: Arrow's own cast is off by a bit here and there.
         return scaled.cast(pa.string()).cast(wanted)
     if scale > wanted.scale:
         rounded = pc.round(scaled, wanted.scale, "half_towards_infinity")

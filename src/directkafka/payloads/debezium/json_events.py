@@ -8,11 +8,12 @@ from typing import Any
 import pyarrow as pa
 
 from directkafka.payloads.debezium.changes import SOURCE_FIELDS, changes_of
-from directkafka.payloads.debezium.connect_types import converted, key_wires, row_wires, written_row
+from directkafka.payloads.debezium.connect_types import Wires, converted, written_row
 from directkafka.payloads.debezium.json_schemas import Place, ReaderBySchema, StructReader
 from directkafka.payloads.texts import plain
 
-_ROWS = ("before", "after")
+#: Of a change.
+_SIDES = ("before", "after")
 
 
 class DebeziumJsonDecoder:
@@ -52,18 +53,19 @@ class DebeziumJsonDecoder:
         self.problems, self.added = changes.problems, changes.added()
         return changes.rows
 
-    def _rows_of_keys(self, numbers: Any) -> pa.StructArray:
-        """The columns that keys have; one that is no JSON has none."""
+    def _rows_of_keys(self, numbers: Any) -> tuple[pa.StructArray, dict[int, str]]:
+        """The columns that keys have, and what is wrong with a key; one that is null has none."""
         if self.keys is None:
-            return pa.nulls(len(numbers), self._row)
-        return self._keys.decode(plain(self.keys.take(pa.array(numbers))))
+            return pa.nulls(len(numbers), self._row), {}
+        return self._keys.decode(plain(self.keys.take(pa.array(numbers)))), self._keys.problems
 
 
 class _Events:
     """Reads events of one schema, or without."""
 
     def __init__(self, row: pa.StructType, place: Place, time_zone: str) -> None:
-        self._row, self._wires = row, {} if place.schema is None else row_wires(place.schema, row)
+        wires = Wires(row, time_zone)
+        self._row, self._wires = row, wires.alone() if place.schema is None else wires.of_events(place.schema)
         written = _event_type(written_row(row, self._wires))
         self._reader = StructReader(written, place, time_zone)
         self.problems: dict[int, str] = {}
@@ -75,7 +77,7 @@ class _Events:
         if not self._wires:
             return events
         columns = dict(zip(events.type.names, events.flatten(), strict=True))
-        for name in _ROWS:
+        for name in _SIDES:
             columns[name] = converted(columns[name], self._row, self._wires, self.problems, name)
         mask = events.is_null() if events.null_count else None
         return pa.StructArray.from_arrays(list(columns.values()), fields=list(_event_type(self._row)), mask=mask)
@@ -85,14 +87,16 @@ class _Keys:
     """Reads keys of one schema, or without."""
 
     def __init__(self, row: pa.StructType, place: Place, time_zone: str) -> None:
-        self._row, self._wires = row, {} if place.schema is None else key_wires(place.schema, row)
-        written = written_row(row, self._wires)
-        self._reader = StructReader(written, place, time_zone)
+        wires = Wires(row, time_zone)
+        self._row, self._wires = row, wires.alone() if place.schema is None else wires.of_keys(place.schema)
+        self._reader = StructReader(written_row(row, self._wires), place, time_zone)
         self.problems: dict[int, str] = {}
 
     def decode(self, texts: pa.Array) -> pa.StructArray:
         """A row for each key, with its columns; the others are null."""
-        return converted(self._reader.decode(texts), self._row, self._wires, self.problems, "key")
+        keys = self._reader.decode(texts)
+        self.problems = self._reader.problems
+        return converted(keys, self._row, self._wires, self.problems, "key")
 
 
 def _event_type(row: pa.StructType) -> pa.StructType:

@@ -97,15 +97,21 @@ class ReaderBySchema:
             yield Place(), rows, _taken(texts, rows)
         left = np.flatnonzero(maybe)
         # As a rule one text after the other has the same schema, in the same words.
+        unframed = []
         for _ in range(_FRAMES_MAX):
-            if not len(left) or (frame := _frame_of(texts[int(left[0])].as_py())) is None:
+            if not len(left):
                 break
+            if (frame := _frame_of(texts[int(left[0])].as_py())) is None:
+                unframed.append(left[:1])
+                left = left[1:]
+                continue
             head, schema = frame
             rest = _taken(texts, left)
             is_framed = _is(pc.and_(pc.starts_with(rest, head), pc.ends_with(rest, b"}")))
             part = rest if is_framed.all() else rest.filter(pa.array(is_framed))
             yield Place(schema, is_cut_out=True), left[is_framed], pc.binary_slice(part, len(head), -1)
             left = left[~is_framed]
+        left = np.sort(np.concatenate([*unframed, left]))
         yield from self._looked_through(_taken(texts, left), left)
 
     def _looked_through(self, texts: pa.Array, rows: Rows) -> Iterator[tuple[Place, Rows, pa.Array]]:
@@ -145,14 +151,14 @@ def _is(flags: pa.Array) -> Any:
     return pc.fill_null(flags, False).to_numpy(zero_copy_only=False)
 
 
-def _frame_of(text: bytes) -> tuple[bytes, str] | None:
+def _frame_of(text: bytes) -> tuple[bytes, str | None] | None:
     """What stands in front of a text's value, and the schema in it; None where it takes a parser to know."""
     for head, between in _FRAMES:
         end = text.find(between)
         if text.startswith(head) and text.endswith(b"}") and end > 0:
             schema = text[len(head) : end]
             if _is_json(schema):
-                return text[: end + len(between)], schema.decode()
+                return text[: end + len(between)], None if schema == b"null" else schema.decode()
     return None
 
 

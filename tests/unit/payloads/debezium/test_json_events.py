@@ -69,6 +69,25 @@ def test_a_deleted_row_of_which_nothing_is_known_is_null() -> None:
     assert found.deleted == [True, True]
 
 
+def test_a_key_that_cannot_be_read_is_told_where_it_is_needed() -> None:
+    keys = [b'{"id": "x"}', b'{"id": "x"}', b'{"id": "x"}']
+    values = [text(event("d")), None, text(event("d", before={"id": 5}))]
+    found = Decoded("id INT, name STRING", *values, keys=keys)
+    assert list(found.problems) == [0]
+    assert found.problems[0].startswith("key: id: ")
+    assert found.deleted == [True] * 3
+
+
+def test_what_was_wrong_with_a_key_is_told_once() -> None:
+    number = [column("id", "bytes", name=DECIMAL, parameters={"scale": "0"})]
+    decoder = DebeziumJsonDecoder(arrow_type(parse_ddl("id DECIMAL(2,0)")))
+    for count, wrong in ((6, {5}), (1, set()), (2, {1})):
+        values = [1_000 if place in wrong else place for place in range(count)]
+        decoder.keys = pa.array([key({"id": unscaled(value)}, number) for value in values])
+        decoder.decode(pa.array([text(event("d"))] * count))
+        assert set(decoder.problems) == wrong
+
+
 def test_columns_may_have_the_names_of_an_event() -> None:
     row = {"payload": {"id": 1}, "schema": "s", "op": "x", "before": 2}
     ddl = "payload STRUCT<id INT>, schema STRING, op STRING, before INT"
@@ -117,6 +136,66 @@ def test_without_a_schema_a_column_is_what_its_json_says() -> None:
     row = {"n": "123.45", "day": "2024-10-04", "at": "2023-11-14T22:13:20.123456Z"}
     found = Decoded("n DECIMAL(10,2), day DATE, at TIMESTAMP", text(event("c", after=row)))
     assert found.rows == [{"n": Decimal("123.45"), "day": datetime.date(2024, 10, 4), "at": AT}]
+
+
+LOCAL = datetime.datetime(2019, 7, 9, 2, 28, 57, 500000)
+
+
+@pytest.mark.parametrize("has_schema", [False, True], ids=["alone", "behind a schema"])
+def test_texts_of_times_are_read_with_the_letter_that_isostring_puts_behind_them(has_schema: bool) -> None:
+    """``time.precision.mode=isostring`` (Debezium's IsoDate, IsoTimestamp) puts a Z behind what has no zone."""
+    columns = [
+        column("day", "string", name="io.debezium.time.IsoDate"),
+        column("made", "string", name="io.debezium.time.IsoTimestamp"),
+        column("at", "string", name="io.debezium.time.ZonedTimestamp"),
+        column("days", "array", items={"type": "string", "name": "io.debezium.time.IsoDate"}),
+    ]
+    rows = [
+        {"day": "2017-09-15Z", "made": "2019-07-09T02:28:57.5Z", "at": "2023-11-14T23:13:20.123456+01:00",
+         "days": ["1969-12-31Z"]},
+        {"day": "2017-09-15", "made": "2019-07-09 02:28:57.500", "at": "2023-11-14T22:13:20.123456Z", "days": None},
+        {"day": "2017-02-30Z", "made": "2019-07-09T25:00:00Z", "at": "2023-11-14T22:13:20.123456999Z", "days": []},
+    ]  # fmt: skip
+    ddl = "day DATE, made TIMESTAMP_NTZ, at TIMESTAMP, days ARRAY<DATE>"
+    found = Decoded(ddl, *(text(event("c", after=row), columns if has_schema else None) for row in rows))
+    day = datetime.date(2017, 9, 15)
+    assert found.rows == [
+        {"day": day, "made": LOCAL, "at": AT, "days": [datetime.date(1969, 12, 31)]},
+        {"day": day, "made": LOCAL, "at": AT, "days": None},
+        {"day": None, "made": None, "at": AT, "days": []},
+    ]
+    assert list(found.problems) == [2]
+
+
+@pytest.mark.parametrize("kind", ["DATE", "TIMESTAMP", "TIMESTAMP_NTZ", "ARRAY<TIMESTAMP>"])
+def test_a_number_is_no_time_unless_a_schema_says_what_it_counts(kind: str) -> None:
+    value: Any = 1_700_000_000_000
+    row = {"s": [value] if kind.startswith("ARRAY") else value}
+    alone = Decoded(f"s {kind}", text(event("c", after=row)))
+    assert list(alone.problems) == [0]
+    assert alone.problems[0].startswith("after.s: a value that does not fit")
+    item = {"type": "int64", "name": "io.debezium.time.MicroTime"}
+    typed = column("s", "array", items=item) if kind.startswith("ARRAY") else column("s", **item)
+    behind = Decoded(f"s {kind}", text(event("c", after=row), [typed]))
+    assert behind.problems[0].startswith("schema: s")
+    assert "is written as io.debezium.time.MicroTime, which is no" in behind.problems[0]
+
+
+def test_a_number_of_a_time_that_is_too_large_is_told() -> None:
+    columns = [column("s", "int64", name="io.debezium.time.Timestamp")]
+    source = {"ts_ms": 9_223_372_036_825_200_000, "lsn": 1}
+    found = Decoded("s TIMESTAMP_NTZ", text(event("c", None, {"s": 9_223_372_036_825_200_000}, source), columns))
+    assert found.problems == {0: "after.s: a value that does not fit timestamp[us]"}
+    assert found.source_ts == [None]
+
+
+def test_a_decimal_is_its_number_in_a_string_too() -> None:
+    columns = [
+        column("n", "bytes", name=DECIMAL, parameters={"scale": "2"}),
+        column("v", "struct", name="io.debezium.data.VariableScaleDecimal"),
+    ]
+    row = {"n": unscaled(-150), "v": {"scale": 5, "value": unscaled(314_159)}}
+    assert Decoded("n STRING, v STRING", text(event("c", None, row), columns)).rows == [{"n": "-1.50", "v": "3.14159"}]
 
 
 def test_a_decimal_that_does_not_fit_is_told() -> None:
@@ -220,10 +299,36 @@ def test_what_is_no_event_is_told(value: bytes, problem: str) -> None:
     assert found.deleted == [False, False]
 
 
-def test_a_schema_with_a_decimal_of_no_scale_is_told() -> None:
-    columns = [column("n", "bytes", name=DECIMAL)]
+@pytest.mark.parametrize("parameters", [{}, {"scale": "x"}, {"scale": 1e400}, {"scale": None}, 5])
+def test_a_schema_with_a_decimal_of_no_scale_is_told(parameters: Any) -> None:
+    columns = [column("n", "bytes", name=DECIMAL, parameters=parameters)]
     found = Decoded("n DECIMAL(3)", text(event("c", after={"n": unscaled(1)}), columns))
-    assert found.problems == {0: "schema: the decimal n has no scale"}
+    assert found.problems[0].startswith("schema: ")
+
+
+@pytest.mark.parametrize(
+    ("ddl", "wrong"),
+    [
+        ("s DATE", column("s", "string", name=["x"])),
+        ("s ARRAY<DATE>", column("s", "array", items=5)),
+        ("s ARRAY<DATE>", column("s", "array", items=None)),
+        ("s DATE", {"field": "s", "type": []}),
+    ],
+)
+def test_a_schema_with_parts_that_are_none_is_told(ddl: str, wrong: Any) -> None:
+    found = Decoded(ddl, text(event("c", after={"s": None}), [wrong]))
+    assert found.problems[0].startswith("schema: ")
+    assert Decoded(ddl, None, keys=[key({"s": 5}, [wrong])]).problems == {}
+
+
+def test_a_schema_of_null_is_none() -> None:
+    value = {"schema": None, "payload": event("c", after=ROW)}
+    ways = [
+        json.dumps(value, separators=separators).encode() for separators in ((",", ":"), (", ", ": "), (" , ", ":"))
+    ]
+    found = Decoded("id BIGINT, name STRING", *ways)
+    assert found.rows == [ROW] * 3
+    assert found.problems == {}
 
 
 def test_columns_without_rows_are_read() -> None:
