@@ -91,7 +91,7 @@ _SINK: Final = """
 table = "{table}"
 mode = "upsert"
 key = [{key}]
-order = ["position", "offset"]
+order = ["offset"]
 delete = "deleted"
 truncate = true
 """
@@ -124,14 +124,18 @@ COPIED: Final = (
         (
             f"id, price, weight::double precision, note, doc::text, tags, parts, {_MOMENTS}, day, paid",
             f"id, price, weight, note, doc, tags, parts, {_MOMENTS}, day, paid",
-            "id, price, weight, note, doc, tags, parts, epoch_us(at), epoch_us(made), day, paid",
+            "id, price, weight, note, doc, tags, parts, epoch_us("at"), epoch_us(made), day, paid",
         ),
     ),
     Copied(
         "lines",
         "order_id INT, line SMALLINT, quantity BIGINT, amount DECIMAL(10,2)",
         ("order_id", "line"),
-        (*["order_id, line, quantity, amount::text"] * 2, "order_id, line, quantity, amount"),
+        (
+            "order_id, line, quantity, amount::text",
+            "order_id, line, quantity, amount::text",
+            "order_id, line, quantity, amount",
+        ),
     ),
 )
 
@@ -296,7 +300,7 @@ def _file(world: World, table: Copied) -> str:
 
 def _of_postgres(dsn: str, query: str) -> Rows:
     with psycopg.connect(dsn) as connection:
-        return sorted(connection.execute(query).fetchall(), key=repr)  # type: ignore[call-overload]
+        return sorted(connection.execute(query).fetchall(), key=repr)
 
 
 def _of_file(connect: Any, path: Path, query: str) -> Rows:

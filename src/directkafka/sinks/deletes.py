@@ -1,11 +1,13 @@
 """Deletes of mode upsert: rows that say of their key that it is no more, and what becomes of the row that is there.
 
 ``hard`` removes it. ``soft`` marks it: the column that says so is stored, and of the other columns only those of the
-order, and the time column if there is one, take what came. A marked row is the memory of its key: a record that comes
+order, and the time column if there is one, take what came. What goes in comes first, then what marks, so that a row
+that was made and deleted in one batch is the same as in two. A marked row is the memory of its key: a record that comes
 late and is older is kept out by the order. ``hard`` keeps no memory, so a late record brings a deleted row back, until
 its delete comes again; that is why dead letters cannot be replayed into such a table.
 
-``truncate`` takes the rows that were there before a row whose ``op`` is ``t``; the order says which these are.
+``truncate`` takes the rows that were there before a row whose ``op`` is ``t``; the order says which these are. Of the
+batch's own earlier rows nothing is left, no mark either.
 """
 
 from __future__ import annotations
@@ -55,7 +57,8 @@ class Deletes:
         Args:
             order: the mode's.
         """
-        return (*order, self.column, *[self.time or ""] * (self.time is not None))
+        names = [*order, self.column, self.time]
+        return tuple(dict.fromkeys(name for name in names if name is not None))
 
     def column_problems(self, schema: pa.Schema) -> list[str]:
         """What is wrong with the columns in a DataFrame of this schema, one sentence each."""
@@ -77,8 +80,8 @@ def null_key_reason(key: Sequence[str], deletes: Deletes) -> str:
     """Why a row without a key is refused, behind "have a null"."""
     truncates = "" if deletes.truncates else "; that of a TRUNCATE has none: with truncate = true it empties the table"
     return (
-        f"in the key {', '.join(key)}, so nobody can say which row they are about: filter them out in the transform"
-        f"{truncates}"
+        f"in the key {', '.join(key)}, so nobody can say which row they are about: for a delete see whether the key of "
+        f"its record can be read; filter them out in the transform if they mean nothing{truncates}"
     )
 
 
@@ -87,4 +90,12 @@ def null_delete_reason(deletes: Deletes) -> str:
     return (
         f"in the column {deletes.column}, which then does not say whether their key is no more: fill it in the "
         "transform, for example with coalesce"
+    )
+
+
+def null_order_reason(order: Sequence[str]) -> str:
+    """Why a row without its order is refused, behind "have a null"."""
+    return (
+        f"in the order {', '.join(order)}, which then does not say which row of a key is the newer one: fill them in "
+        "the transform, for example with coalesce; filter out tombstones, which have no position"
     )

@@ -223,7 +223,7 @@ def _problem_of_deletes(
             "delete_time",
             "only delete_how = 'soft' leaves a row to mark",
         ),
-        (deletes.time in key, "delete_time", "the key of a row stays as it is"),
+        (deletes.time in (*key, deletes.column), "delete_time", "neither the key of a row nor its mark is a time"),
         (deletes.truncates and not order, "truncate", "needs order = [...], which says what was there before"),
         (
             deletes.truncates and OP in (*key, *order, deletes.column, deletes.time),

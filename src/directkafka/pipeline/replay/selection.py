@@ -165,10 +165,10 @@ def _check_modes(routes: Sequence[Route]) -> None:
                 "columns that say which row is the newer one, for example the record's timestamp and offset"
             )
             raise OptionError(option="order", where=where, reason=reason)
-        if mode is not None and mode.removes_rows:
+        if mode is not None and mode.deletes is not None and (mode.removes_rows or mode.deletes.truncates):
             reason = (
                 "a replay brings old records, and a row that was deleted since would come back, because nothing is "
-                "left of it that says so: take delete_how = 'soft', whose marked rows remember it"
+                "left of it that says so: take delete_how = 'soft', whose marked rows remember it, without truncate"
             )
             raise OptionError(option="delete", where=where, reason=reason)
 

@@ -2,10 +2,16 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable
+from typing import Final
+
 from directkafka.sinks.deletes import OP, TRUNCATED
 from directkafka.sinks.embedded.file.connection import FileConnection, quoted
 from directkafka.sinks.embedded.plan import SQL, FilePlan
 from directkafka.sinks.write_modes import check_left
+
+#: The last row of a batch that tells a TRUNCATE, in the connection's own schema.
+_TRUNCATE: Final = "directkafka_truncate"
 
 
 class Deleter:
@@ -23,29 +29,29 @@ class Deleter:
         self._deletes = plan.mode.deletes
 
     def truncate(self) -> None:
-        """Take out, or mark, what was there before the last row that tells a TRUNCATE; of the batch as well."""
+        """Take out, or mark, what was there before the last row that tells a TRUNCATE; of the batch as well.
+
+        Raises:
+            RowRejectedError: a trigger has kept rows that were to be deleted.
+        """
         if not self._deletes.truncates or not self._connection.rows(self._sql("count_truncates"))[0][0]:
             return
         plan, order = self._plan, self._plan.mode.order
+        descending = ", ".join(f"{plan.coming_column(name)} DESC" for name in order)
+        self._connection.rows(self._sql("create_truncate", truncate=quoted(_TRUNCATE), descending=descending))
+        is_older = self._not_newer()
         if self._deletes.is_soft:
             taken = [name for name in self._deletes.taken(order) if name != self._deletes.column]
-            assignments = [f"{quoted(name)} = coming.{plan.coming_column(name)}" for name in taken]
-            marked = quoted(self._deletes.column)
-            statement = self._sql(
-                "mark_truncated",
-                assignments=", ".join([*assignments, f"{marked} = (1 = 1)"]),
-                coming=plan.all_coming,
-                descending=", ".join(f"{plan.coming_column(name)} DESC" for name in order),
-                marked=marked,
-                is_older=self._not_newer("coming."),
-            )
+            assignments = f"{self._assignments(taken)}, {quoted(self._deletes.column)} = (1 = 1)"
+            self._connection.rows(self._sql("mark_truncated", assignments=assignments, is_older=is_older))
         else:
-            statement = self._sql("truncate_rows", is_older=self._not_newer())
-        self._connection.rows(statement)
+            self._connection.rows(self._sql("truncate_rows", is_older=is_older))
+            self._check_left(self._sql("count_truncated", is_older=is_older))
         earlier, later = (
             ", ".join(f"{place}.{plan.coming_column(name)}" for name in order) for place in ("earlier", "later")
         )
         self._connection.rows(self._sql("forget_truncated", earlier=earlier, later=later))
+        self._connection.rows(self._sql("drop_truncate"))
 
     def delete(self, winners: str) -> None:
         """Delete the rows of keys that are no more.
@@ -56,40 +62,50 @@ class Deleter:
         Raises:
             RowRejectedError: a trigger has kept rows that were to be deleted.
         """
-        if self._deletes.is_soft:
-            return
-        plan = self._plan
-        names = {
-            "winners": winners,
-            "is_same": " AND ".join(f"held.{quoted(name)} = {plan.coming_column(name)}" for name in plan.mode.key),
-            "column": plan.coming_column(self._deletes.column),
-            "not_newer": f" AND ({self._not_newer()})" if plan.mode.order else "",
-        }
+        names = self._names(winners) | {"column": self._plan.coming_column(self._deletes.column)}
         self._connection.rows(self._sql("delete_rows", **names))
+        self._check_left(self._sql("count_undeleted", **names))
+
+    def mark(self, winners: str) -> None:
+        """Mark the rows of keys that are no more, and remember keys that were never there.
+
+        Args:
+            winners: of the rows that delete, those that their order puts first among those of their key.
+        """
+        names = self._names(winners)
+        assignments = self._assignments(self._deletes.taken(self._plan.mode.order))
+        self._connection.rows(self._sql("mark_rows", assignments=assignments, **names))
+        self._connection.rows(self._sql("insert_marks", **names))
+
+    def _names(self, winners: str) -> dict[str, str]:
+        plan = self._plan
+        same = (f"held.{quoted(name)} = coming.{plan.coming_column(name)}" for name in plan.mode.key)
+        not_newer = f" AND ({self._not_newer()})" if plan.mode.order else ""
+        return {"winners": winners, "is_same": " AND ".join(same), "not_newer": not_newer}
+
+    def _assignments(self, names: Iterable[str]) -> str:
+        return ", ".join(f"{quoted(name)} = coming.{self._plan.coming_column(name)}" for name in names)
+
+    def _check_left(self, statement: str) -> None:
+        plan = self._plan
         if plan.triggers:
-            ((left,),) = self._connection.rows(self._sql("count_undeleted", **names))
+            ((left,),) = self._connection.rows(statement)
             check_left(store=plan.store, sink=plan.sink, left=left, triggers=plan.triggers)
 
-    def _not_newer(self, place: str = "") -> str:
+    def _not_newer(self) -> str:
         """Whether the row that is there is not newer than what comes. A null in its order is older than anything."""
         order = self._plan.mode.order
         held = [f"held.{quoted(name)}" for name in order]
         is_null = " OR ".join(f"{name} IS NULL" for name in held)
-        coming = ", ".join(f"{place}{self._plan.coming_column(name)}" for name in order)
+        coming = ", ".join(f"coming.{self._plan.coming_column(name)}" for name in order)
         return f"{is_null} OR ({', '.join(held)}) <= ({coming})"
 
     def _sql(self, block: str, **names: str) -> str:
         plan = self._plan
         op = plan.coming_column(OP) if self._deletes.truncates else ""
-        known = {"target": plan.target_sql, "batch": self._batch, "op": op, "truncated": f"'{TRUNCATED}'"}
+        known = {
+            "target": plan.target_sql, "batch": self._batch, "op": op, "truncated": f"'{TRUNCATED}'",
+            "truncate": quoted("temp", _TRUNCATE), "all": plan.all_coming, "columns": plan.columns_sql,
+            "coming": plan.coming(plan.stored), "insert": plan.dialect.insert_sql,
+        }  # fmt: skip
         return SQL[block].format(**known | names)
-
-
-def keep_marked(name: str, column: str) -> str:
-    """The assignment to a column that a row which is marked keeps.
-
-    Args:
-        name: of the column.
-        column: says whether the row is marked.
-    """
-    return SQL["keep_marked"].format(name=quoted(name), column=quoted(column))

@@ -27,7 +27,7 @@ from directkafka.sinks.wrapped_sink import Clonable
 from directkafka.sinks.write_modes import WriteMode
 
 #: A batch's own table would be found in place of a target of this name.
-_OWN_TABLES = frozenset({BATCH, "directkafka_ledger"})
+_OWN_TABLES = frozenset({BATCH, "directkafka_ledger", "directkafka_truncate"})
 
 _RECORD = frozenset({"topic", "partition", "offset"})
 

@@ -8,8 +8,8 @@ from dataclasses import dataclass
 import pyarrow as pa
 
 from directkafka.errors import RowRejectedError
-from directkafka.sinks.deletes import null_delete_reason, null_key_reason
-from directkafka.sinks.embedded.deletes import Deleter, keep_marked
+from directkafka.sinks.deletes import null_delete_reason, null_key_reason, null_order_reason
+from directkafka.sinks.embedded.deletes import Deleter
 from directkafka.sinks.embedded.file.connection import FileConnection, quoted
 from directkafka.sinks.embedded.plan import BATCH, SQL, FilePlan, batch_column, names_sql
 from directkafka.sinks.embedded.staging_files import StagedRows
@@ -92,28 +92,19 @@ def _make_batch(connection: FileConnection, plan: FilePlan) -> str:
 
 
 def _refuse_nulls(connection: FileConnection, plan: FilePlan, batch: str) -> None:
-    deletes = plan.mode.deletes
-    refused = (
-        (
-            plan.mode.key,
-            null_key_reason(plan.mode.key, deletes)
-            if deletes is not None
-            else "in the key {}, and a unique index counts nulls as different: filter them out in the transform",
-        ),
-        (
-            plan.mode.order,
-            "in the order {}, which then does not say which row of a key is the newer one: fill them in the transform, "
-            "for example with coalesce",
-        ),
-        ([deletes.column], null_delete_reason(deletes)) if deletes is not None else ((), ""),
-    )
-    for names, reason in refused:
+    mode = plan.mode
+    reason = f"in the key {', '.join(mode.key)}, and a unique index counts nulls as different: filter them out in the "
+    refused = {mode.key: f"{reason}transform", mode.order: null_order_reason(mode.order)}
+    if mode.deletes is not None:
+        refused |= {mode.key: null_key_reason(mode.key, mode.deletes)}
+        refused |= {(mode.deletes.column,): null_delete_reason(mode.deletes)}
+    for names, reason in refused.items():
         if not names:
             continue
         is_null = _is_null(plan, names)
         ((found,),) = connection.rows(SQL["count_nulls"].format(batch=batch, is_null=is_null))
         if found:
-            detail = f"{found} rows have a null {reason.format(', '.join(names))}"
+            detail = f"{found} rows have a null {reason}"
             raise RowRejectedError(store=plan.store, sink=plan.sink, detail=detail)
 
 
@@ -146,11 +137,15 @@ def _place(connection: FileConnection, plan: FilePlan, batch: str) -> int:
         case "upsert":
             winners = _winners(plan, batch)
             _refuse_double_keys(connection, plan, winners)
-            if plan.mode.deletes is not None:
+            if plan.mode.removes_rows:
                 Deleter(connection, plan, batch).delete(winners)
             statement = _sql(
                 "upsert", plan, winners=_going_in(plan, batch), keys=names_sql(plan.mode.key), action=_replacement(plan)
             )
+            taken = connection.insert(statement)
+            if plan.mode.deletes is not None and plan.mode.deletes.is_soft:
+                Deleter(connection, plan, batch).mark(_winners(plan, batch, only="{}"))
+            return taken
         case _:
             statement = _sql("append", plan, rows=batch)
     return connection.insert(statement)
@@ -223,39 +218,38 @@ def _merge(plan: FilePlan, batch: str) -> str:
 
 
 def _going_in(plan: FilePlan, batch: str) -> str:
-    """Those of the winners that delete nothing."""
-    deletes, winners = plan.mode.deletes, _winners(plan, batch)
-    if deletes is None or deletes.is_soft:
-        return winners
-    return f"{winners} AND NOT {plan.coming_column(deletes.column)}"
+    """Those of the rows that go in: the winners that delete nothing, or what wins without rows that mark."""
+    deletes = plan.mode.deletes
+    if deletes is None:
+        return _winners(plan, batch)
+    if deletes.is_soft:
+        return _winners(plan, batch, only="NOT {}")
+    return f"{_winners(plan, batch)} AND NOT {plan.coming_column(deletes.column)}"
 
 
-def _winners(plan: FilePlan, batch: str) -> str:
-    """The rows of the batch that go in: all, or those that their order puts first among the rows of their key."""
-    batch = _compared(plan, batch)
+def _winners(plan: FilePlan, batch: str, *, only: str = "") -> str:
+    """The rows of the batch that their order puts first among those of their key; all, if there is no order.
+
+    Args:
+        plan: the sink's.
+        batch: where they are.
+        only: a condition of the column that deletes, for those that compete.
+    """
+    batch, deletes = _compared(plan, batch), plan.mode.deletes
+    condition = f" AND {only.format(plan.coming_column(deletes.column))}" if only and deletes is not None else ""
     if not plan.mode.order:
-        return SQL["all_rows"].format(batch=batch)
+        return SQL["all_rows"].format(batch=batch, only=condition)
     descending = ", ".join(f"{plan.coming_column(name)} DESC" for name in plan.mode.order)
-    return _sql(
-        "highest_rows",
-        plan,
-        coming=plan.all_coming,
-        keys=plan.coming(plan.mode.key),
-        descending=descending,
-        batch=batch,
-    )
+    keys = plan.coming(plan.mode.key)
+    names = {"coming": plan.all_coming, "keys": keys, "descending": descending, "batch": batch, "only": condition}
+    return _sql("highest_rows", plan, **names)
 
 
 def _replacement(plan: FilePlan) -> str:
     names = [name for name in plan.stored if name not in plan.mode.key]
     if not names:
         return "NOTHING"
-    deletes, kept = plan.mode.deletes, list[str]()
-    if deletes is not None and deletes.is_soft:
-        kept = [name for name in names if name not in deletes.taken(plan.mode.order)]
-    taken = [f"{quoted(name)} = excluded.{quoted(name)}" for name in names if name not in kept]
-    marked = [keep_marked(name, deletes.column) for name in kept if deletes is not None]
-    replace = SQL["replace_row"].format(assignments=", ".join([*taken, *marked]))
+    replace = SQL["replace_row"].format(assignments=", ".join(f"{quoted(n)} = excluded.{quoted(n)}" for n in names))
     if not plan.mode.order:
         return replace
     order = [quoted(name) for name in plan.mode.order]

@@ -76,12 +76,12 @@ SELECT {coming}, {sums} FROM {batch} WHERE 1 = 1 GROUP BY {coming}
 
 -- name: all_rows
 -- The rows of upsert without an order.
-{batch} WHERE 1 = 1;
+{batch} WHERE 1 = 1{only};
 
 -- name: highest_rows
 -- The rows of upsert that their order puts first; of two equal ones both, which is an error then.
-(SELECT {coming}, rank() OVER (PARTITION BY {keys} ORDER BY {descending}) AS place FROM {batch})
- AS ranked WHERE place = 1;
+(SELECT {coming}, rank() OVER (PARTITION BY {keys} ORDER BY {descending}) AS place FROM {batch}
+  WHERE 1 = 1{only}) AS ranked WHERE place = 1;
 
 -- name: replace_row
 -- What upsert does to the row that is there.
@@ -91,37 +91,53 @@ UPDATE SET {assignments};
 -- ... if it is not newer itself. A null in its order is older than anything.
 WHERE {is_null} OR ({held}) <= ({coming});
 
--- name: keep_marked
--- Soft deletes: what a row that is marked keeps.
-{name} = CASE WHEN excluded.{column} THEN held.{name} ELSE excluded.{name} END;
+-- name: mark_rows
+-- Soft deletes: the rows of keys that are no more are marked, and keep what they have.
+UPDATE {target} AS held SET {assignments} FROM (SELECT {all} FROM {winners}) AS coming WHERE {is_same}{not_newer};
+
+-- name: insert_marks
+-- Soft deletes of keys that were never there.
+{insert} INTO {target} ({columns}) SELECT {coming} FROM (SELECT {all} FROM {winners}) AS coming
+ WHERE NOT EXISTS (SELECT 1 FROM {target} AS held WHERE {is_same});
 
 -- name: delete_rows
 -- Hard deletes: the rows of keys that are no more.
-DELETE FROM {target} AS held WHERE EXISTS (SELECT 1 FROM {winners} AND {is_same} AND {column}{not_newer});
+DELETE FROM {target} AS held
+ WHERE EXISTS (SELECT 1 FROM (SELECT {all} FROM {winners}) AS coming WHERE {is_same} AND coming.{column}{not_newer});
 
 -- name: count_undeleted
 -- Hard deletes: rows that a trigger has kept.
 SELECT count(*) FROM {target} AS held
- WHERE EXISTS (SELECT 1 FROM {winners} AND {is_same} AND {column}{not_newer});
+ WHERE EXISTS (SELECT 1 FROM (SELECT {all} FROM {winners}) AS coming WHERE {is_same} AND coming.{column}{not_newer});
 
 -- name: count_truncates
 -- Rows of the batch that tell a TRUNCATE.
 SELECT count(*) FROM {batch} WHERE {op} = {truncated};
 
+-- name: create_truncate
+-- The last of them, in a table of its own: each row that was there is compared with one row.
+CREATE TEMPORARY TABLE {truncate} AS
+SELECT {all} FROM {batch} WHERE {op} = {truncated} ORDER BY {descending} LIMIT 1;
+
+-- name: drop_truncate
+-- It has been compared.
+DROP TABLE {truncate};
+
 -- name: truncate_rows
--- The rows that were there before one of them.
-DELETE FROM {target} AS held WHERE EXISTS (SELECT 1 FROM {batch} WHERE {op} = {truncated} AND ({is_older}));
+-- The rows that were there before it.
+DELETE FROM {target} AS held WHERE EXISTS (SELECT 1 FROM {truncate} AS coming WHERE {is_older});
+
+-- name: count_truncated
+-- ... that a trigger has kept.
+SELECT count(*) FROM {target} AS held WHERE EXISTS (SELECT 1 FROM {truncate} AS coming WHERE {is_older});
 
 -- name: mark_truncated
--- ... where they are marked: with what the last one brings.
-UPDATE {target} AS held SET {assignments}
-  FROM (SELECT {coming} FROM {batch} WHERE {op} = {truncated} ORDER BY {descending} LIMIT 1) AS coming
- WHERE NOT coalesce(held.{marked}, 1 = 0) AND ({is_older});
+-- ... where they are marked; those that are marked already remember it as well.
+UPDATE {target} AS held SET {assignments} FROM {truncate} AS coming WHERE {is_older};
 
 -- name: forget_truncated
 -- What the batch itself has of before, with the rows that tell it.
-DELETE FROM {batch} AS earlier
- WHERE EXISTS (SELECT 1 FROM {batch} AS later WHERE later.{op} = {truncated} AND ({earlier}) <= ({later}));
+DELETE FROM {batch} AS earlier WHERE EXISTS (SELECT 1 FROM {truncate} AS later WHERE ({earlier}) <= ({later}));
 
 -- name: count_keys
 -- Keys of the batch, and those of them that are in the table once its rows have moved.

@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from typing import Protocol
 
 from directkafka.sinks.deletes import OP, TRUNCATED, Deletes
-from directkafka.sinks.mysql.session import Connection, execute, quoted
+from directkafka.sinks.mysql.session import Connection, execute, names_sql, quoted
 from directkafka.sinks.mysql.task_writer import SinkPlan
 
 
@@ -52,7 +52,6 @@ class Deleter:
             statement = self._sql(
                 "mark_truncated",
                 assignments=", ".join([*assignments, f"{quoted(column)} = 1"]),
-                column=quoted(column),
                 is_older=is_older,
             )
         else:
@@ -66,33 +65,29 @@ class Deleter:
         Args:
             winners: the rows that their order puts first among those of their key.
         """
-        if self._deletes.is_soft:
-            return winners
-        order, column = self._plan.mode.order, quoted(self._deletes.column)
-        not_newer = (
-            f" AND ({each(order, 'held.{0} IS NULL', ' OR ')} OR ({each(order, 'held.{0}')}) <= "
-            f"({each(order, 'coming.{0}')}))"
-        )
-        statement = self._sql(
-            "delete_rows",
-            winners=winners,
-            is_same=each(self._plan.mode.key, "held.{0} = coming.{0}", " AND "),
-            column=column,
-            not_newer=not_newer if order else "",
-        )
-        execute(self._connection, statement)
+        column = quoted(self._deletes.column)
+        execute(self._connection, self._sql("delete_rows", column=column, **self._names(winners)))
         return self._sql("live_rows", winners=winners, column=column)
 
-    def replacement(self, name: str) -> str:
-        """What a column of the row that is there becomes.
+    def mark(self, winners: str) -> None:
+        """Mark the rows of keys that are no more, and remember keys that were never there.
 
         Args:
-            name: of the column.
+            winners: of the rows that delete, those that their order puts first among those of their key.
         """
-        coming = f"coming.{quoted(name)}"
-        if not self._deletes.is_soft or name in self._deletes.taken(self._plan.mode.order):
-            return coming
-        return f"if(coming.{quoted(self._deletes.column)}, {self._plan.target_sql}.{quoted(name)}, {coming})"
+        names = self._names(winners)
+        assignments = each(self._deletes.taken(self._plan.mode.order), "held.{0} = coming.{0}")
+        execute(self._connection, self._sql("mark_rows", assignments=assignments, **names))
+        execute(self._connection, self._sql("insert_marks", stored=names_sql(self._plan.stored), **names))
+
+    def _names(self, winners: str) -> dict[str, str]:
+        order = self._plan.mode.order
+        is_null, held = each(order, "held.{0} IS NULL", " OR "), each(order, "held.{0}")
+        return {
+            "winners": winners,
+            "is_same": each(self._plan.mode.key, "held.{0} = coming.{0}", " AND "),
+            "not_newer": f"{is_null} OR ({held}) <= ({each(order, 'coming.{0}')})" if order else "1 = 1",
+        }
 
 
 def each(names: Sequence[str], template: str, between: str = ", ") -> str:

@@ -6,7 +6,7 @@ from collections.abc import Sequence
 
 from directkafka.errors import RowRejectedError
 from directkafka.sinks.api import TaskReport
-from directkafka.sinks.deletes import null_delete_reason, null_key_reason
+from directkafka.sinks.deletes import null_delete_reason, null_key_reason, null_order_reason
 from directkafka.sinks.ledger import check_count
 from directkafka.sinks.mysql.deletes import Deleter, each
 from directkafka.sinks.mysql.session import Connection, affected, execute, names_sql, quoted
@@ -121,28 +121,18 @@ class _Move:
 
     def _refuse_nulls(self) -> None:
         mode = self._plan.mode
-        deletes = mode.deletes
-        refused = (
-            (
-                mode.key,
-                null_key_reason(mode.key, deletes)
-                if deletes is not None
-                else "in the key {}, and a unique index counts nulls as different: filter them out in the transform",
-            ),
-            (
-                mode.order,
-                "in the order {}, which then does not say which row of a key is the newer one: fill them in the "
-                "transform, for example with coalesce",
-            ),
-            ((deletes.column,), null_delete_reason(deletes)) if deletes is not None else ((), ""),
-        )
-        for names, reason in refused:
+        why = f"in the key {', '.join(mode.key)}, and a unique index counts nulls as different: filter them out in the "
+        refused = {mode.key: f"{why}transform", mode.order: null_order_reason(mode.order)}
+        if mode.deletes is not None:
+            refused |= {mode.key: null_key_reason(mode.key, mode.deletes)}
+            refused |= {(mode.deletes.column,): null_delete_reason(mode.deletes)}
+        for names, reason in refused.items():
             if not names or (mode.name == "ignore" and not mode.key):
                 continue
             is_null = " OR ".join(f"{quoted(name)} IS NULL" for name in names)
             ((count,),) = execute(self._connection, self._sql("count_nulls", is_null=is_null))
             if count:
-                detail = f"{count} rows have a null {reason.format(', '.join(names))}"
+                detail = f"{count} rows have a null {reason}"
                 raise RowRejectedError(store=self._plan.store, sink=self._plan.sink, detail=detail)
 
     def _merge(self) -> None:
@@ -158,30 +148,37 @@ class _Move:
         execute(self._connection, statement)
 
     def _upsert(self, deleter: Deleter | None) -> None:
-        mode = self._plan.mode
-        winners = self._sql("all_rows")
-        if mode.order:
-            descending = ", ".join(f"{quoted(name)} DESC" for name in mode.order)
-            winners = self._sql("highest_rows", descending=descending, rank=self._plan.rank_sql)
+        mode, winners = self._plan.mode, self._winners()
         others = [name for name in self._plan.columns if name not in mode.key]
         if double := execute(self._connection, self._sql("find_double_key", winners=winners)) if others else []:
             *values, count = double[0]
             detail = mode.double_key(values, count)
             raise RowRejectedError(store=self._plan.store, sink=self._plan.sink, detail=detail)
         if deleter is not None:
-            winners = deleter.delete(winners)
+            winners = deleter.delete(winners) if mode.removes_rows else self._winners(only="NOT {}")
         if mode.order:
             winners = self._newer(winners)
         stored = [name for name in self._plan.stored if name not in mode.key]
-        replacement = ", ".join(
-            f"{quoted(name)} = {f'coming.{quoted(name)}' if deleter is None else deleter.replacement(name)}"
-            for name in stored
-        )
+        replacement = ", ".join(f"{quoted(name)} = coming.{quoted(name)}" for name in stored)
         nothing = f"{quoted(mode.key[0])} = {self._held(mode.key[0])}"
-        statement = self._sql(
-            "upsert", columns=names_sql(self._plan.stored), winners=winners, replacement=replacement or nothing
-        )
+        columns = names_sql(self._plan.stored)
+        statement = self._sql("upsert", columns=columns, winners=winners, replacement=replacement or nothing)
         execute(self._connection, statement)
+        if deleter is not None and not mode.removes_rows:
+            deleter.mark(self._winners(only="{}"))
+
+    def _winners(self, *, only: str = "") -> str:
+        """The rows of the batch that their order puts first among those of their key; all, if there is no order.
+
+        Args:
+            only: a condition of the column that deletes, for those that compete.
+        """
+        mode = self._plan.mode
+        condition = f" AND {only.format(quoted(mode.deletes.column))}" if only and mode.deletes is not None else ""
+        if not mode.order:
+            return self._sql("all_rows", only=condition)
+        descending = ", ".join(f"{quoted(name)} DESC" for name in mode.order)
+        return self._sql("highest_rows", descending=descending, rank=self._plan.rank_sql, only=condition)
 
     def _newer(self, winners: str) -> str:
         """Those of the rows that the row of their key that is there does not keep out."""

@@ -85,12 +85,12 @@ SELECT * FROM (SELECT {columns} FROM {winners} ORDER BY {keys}) AS coming
 
 -- name: all_rows
 -- The rows of upsert without an order.
-(SELECT {columns} FROM {staging} WHERE {attempt} IN ({attempts})) AS winner;
+(SELECT {columns} FROM {staging} WHERE {attempt} IN ({attempts}){only}) AS winner;
 
 -- name: highest_rows
 -- The rows of upsert that their order puts first; of two equal ones both, which is an error then.
 (SELECT {columns}, rank() OVER (PARTITION BY {keys} ORDER BY {descending}) AS {rank}
-   FROM {staging} WHERE {attempt} IN ({attempts})) AS winner WHERE {rank} = 1;
+   FROM {staging} WHERE {attempt} IN ({attempts}){only}) AS winner WHERE {rank} = 1;
 
 -- name: newer_rows
 -- ... and are not older than the row that is there. A null in its order is older than anything. What is read of the
@@ -105,7 +105,17 @@ SELECT * FROM (SELECT {columns} FROM {winners} ORDER BY {keys}) AS coming
 -- name: delete_rows
 -- Hard deletes: the rows of keys that are no more.
 DELETE held FROM {target} AS held JOIN (SELECT {columns} FROM {winners}) AS coming ON {is_same}
- WHERE coming.{column}{not_newer};
+ WHERE coming.{column} AND ({not_newer});
+
+-- name: mark_rows
+-- Soft deletes: the rows of keys that are no more are marked, and keep what they have.
+UPDATE {target} AS held JOIN (SELECT {columns} FROM {winners}) AS coming ON {is_same}
+   SET {assignments} WHERE {not_newer};
+
+-- name: insert_marks
+-- Soft deletes of keys that were never there.
+INSERT INTO {target} ({stored}) SELECT {stored} FROM (SELECT {columns} FROM {winners}) AS coming
+ WHERE NOT EXISTS (SELECT 1 FROM {target} AS held WHERE {is_same});
 
 -- name: count_truncates
 -- Rows of the batch that tell a TRUNCATE.
@@ -121,8 +131,8 @@ SELECT {taken} INTO {variables} FROM {staging} WHERE {attempt} IN ({attempts}) A
 DELETE FROM {target} WHERE {is_older};
 
 -- name: mark_truncated
--- ... where they are marked.
-UPDATE {target} SET {assignments} WHERE NOT coalesce({column}, 0) AND ({is_older});
+-- ... where they are marked; those that are marked already remember it as well.
+UPDATE {target} SET {assignments} WHERE {is_older};
 
 -- name: forget_truncated
 -- What the batch itself has of before, with the rows that tell it.

@@ -48,7 +48,9 @@ class Deleter:
                 self._sql("mark_truncated", truncate=truncate, is_older=self._not_newer(), assignments=assignments)
             )
         else:
-            self._cursor.execute(self._sql("truncate_rows", truncate=truncate, is_older=self._not_newer()))
+            names = {"truncate": truncate, "is_older": self._not_newer()}
+            self._cursor.execute(self._sql("truncate_rows", **names))
+            self._check_left(self._sql("count_truncated", **names))
         self._cursor.execute(
             self._sql(
                 "forget_truncated", truncate=truncate, held=each(order, "held.{}"), coming=each(order, "coming.{}")
@@ -64,20 +66,31 @@ class Deleter:
         Raises:
             RowRejectedError: a trigger has kept rows that were to be deleted.
         """
-        if self._deletes.is_soft:
-            return
+        names = self._names(winners)
+        self._cursor.execute(self._sql("delete_rows", **names))
+        self._check_left(self._sql("count_undeleted", **names))
+
+    def mark(self, winners: sql.Composed) -> None:
+        """Mark the rows of keys that are no more, and remember keys that were never there.
+
+        Args:
+            winners: of the rows that delete, those that their order puts first among those of their key.
+        """
+        names = self._names(winners)
+        assignments = each(self._deletes.taken(self._plan.mode.order), "{0} = coming.{0}")
+        self._cursor.execute(self._sql("mark_rows", assignments=assignments, **names))
+        self._cursor.execute(self._sql("insert_marks", stored=self._plan.stored_sql, **names))
+
+    def _names(self, winners: sql.Composed) -> dict[str, sql.Composable]:
         newer = sql.SQL(" AND ({})").format(self._not_newer()) if self._plan.mode.order else sql.SQL("")
         is_same = each(self._plan.mode.key, "held.{0} = coming.{0}", " AND ")
-        names = {"winners": winners, "is_same": is_same, "not_newer": newer}
-        self._cursor.execute(self._sql("delete_rows", **names))
-        if self._plan.triggers:
-            found = self._cursor.connection.execute(self._sql("count_undeleted", **names)).fetchone()
-            check_left(
-                store=self._plan.store,
-                sink=self._plan.sink,
-                left=found[0] if found else 0,
-                triggers=self._plan.triggers,
-            )
+        return {"winners": winners, "is_same": is_same, "not_newer": newer}
+
+    def _check_left(self, statement: sql.Composed) -> None:
+        plan = self._plan
+        if plan.triggers:
+            found = self._cursor.connection.execute(statement).fetchone()
+            check_left(store=plan.store, sink=plan.sink, left=found[0] if found else 0, triggers=plan.triggers)
 
     def _not_newer(self) -> sql.Composed:
         """Whether the row that is there is not newer than what comes. A null in its order is older than anything."""
@@ -94,16 +107,6 @@ class Deleter:
             "truncated": sql.Literal(TRUNCATED),
         }  # fmt: skip
         return sql.SQL(SQL[block]).format(**known | names)
-
-
-def keep_marked(name: str, column: str) -> sql.Composed:
-    """The assignment to a column that a row which is marked keeps.
-
-    Args:
-        name: of the column.
-        column: says whether the row is marked.
-    """
-    return sql.SQL(SQL["keep_marked"]).format(name=sql.Identifier(name), column=sql.Identifier(column))
 
 
 def each(names: Sequence[str], template: str, between: str = ", ") -> sql.Composed:

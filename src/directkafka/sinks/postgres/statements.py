@@ -5,17 +5,17 @@ from __future__ import annotations
 import logging
 import uuid
 from collections.abc import Sequence
-from typing import Any, Final
+from typing import Any, Final, LiteralString
 
 import psycopg
 from psycopg import sql
 
 from directkafka.errors import RowRejectedError
 from directkafka.sinks.api import BatchAttempt, EncodedRows, TaskReport
-from directkafka.sinks.deletes import null_delete_reason, null_key_reason
+from directkafka.sinks.deletes import null_delete_reason, null_key_reason, null_order_reason
 from directkafka.sinks.ledger import check_count
 from directkafka.sinks.postgres.copy_format import copy_chunks
-from directkafka.sinks.postgres.deletes import Deleter, each, keep_marked
+from directkafka.sinks.postgres.deletes import Deleter, each
 from directkafka.sinks.postgres.table_schema import SQL
 from directkafka.sinks.postgres.task_writer import SinkPlan, identifiers
 from directkafka.sinks.staging import ended_staging_pattern, stale_staging_pattern
@@ -209,8 +209,7 @@ def _refuse_nulls(cursor: Cursor, plan: SinkPlan, source: sql.Identifier, report
     if plan.mode.order:
         _refuse_nulls_in(
             cursor, plan, source, reports, names=plan.mode.order,
-            reason=f"in the order {', '.join(plan.mode.order)}, which then does not say which row of a key is the "
-            "newer one: fill them in the transform, for example with coalesce",
+            reason=null_order_reason(plan.mode.order),
         )  # fmt: skip
 
 
@@ -265,6 +264,7 @@ def _upsert(cursor: Cursor, plan: SinkPlan, source: sql.Identifier, reports: Seq
     if plan.mode.deletes is not None:
         # Of two rows of a key one may delete, and the other go in: the statement below would not see both.
         _refuse_double_key(cursor, plan, winners)
+    if plan.mode.removes_rows:
         Deleter(cursor, plan, source, _attempts(reports)).delete(winners)
     statement = sql.SQL(SQL["upsert"]).format(
         target=plan.target_sql, columns=plan.stored_sql, winners=_going_in(plan, source, reports),
@@ -273,10 +273,13 @@ def _upsert(cursor: Cursor, plan: SinkPlan, source: sql.Identifier, reports: Seq
     try:
         with cursor.connection.transaction():
             cursor.execute(statement)
-            return cursor.rowcount
+            count = cursor.rowcount
     except psycopg.errors.CardinalityViolation as error:
         _refuse_double_key(cursor, plan, winners, error)
         raise
+    if plan.mode.deletes is not None and plan.mode.deletes.is_soft:
+        Deleter(cursor, plan, source, _attempts(reports)).mark(_winners(plan, source, reports, only="{}"))
+    return count
 
 
 def _refuse_double_key(
@@ -290,15 +293,30 @@ def _refuse_double_key(
 
 
 def _going_in(plan: SinkPlan, source: sql.Identifier, reports: Sequence[TaskReport]) -> sql.Composed:
-    """Those of the winners that delete nothing."""
-    winners = _winners(plan, source, reports)
-    if not plan.mode.removes_rows or plan.mode.deletes is None:
-        return winners
-    return winners + sql.SQL(" AND NOT {}").format(sql.Identifier(plan.mode.deletes.column))
+    """Those of the rows that go in: the winners that delete nothing, or what wins without rows that mark."""
+    deletes = plan.mode.deletes
+    if deletes is None:
+        return _winners(plan, source, reports)
+    if deletes.is_soft:
+        return _winners(plan, source, reports, only="NOT {}")
+    return _winners(plan, source, reports) + sql.SQL(" AND NOT {}").format(sql.Identifier(deletes.column))
 
 
-def _winners(plan: SinkPlan, source: sql.Identifier, reports: Sequence[TaskReport]) -> sql.Composed:
-    """The rows of the batch that go in: all, or those that their order puts first among the rows of their key."""
+def _winners(
+    plan: SinkPlan, source: sql.Identifier, reports: Sequence[TaskReport], *, only: LiteralString = ""
+) -> sql.Composed:
+    """The rows of the batch that their order puts first among those of their key; all, if there is no order.
+
+    Args:
+        plan: the sink's.
+        source: where they are.
+        reports: of the tasks that count.
+        only: a condition of the column that deletes, for those that compete.
+    """
+    deletes = plan.mode.deletes
+    condition: sql.Composable = sql.SQL("")
+    if only and deletes is not None:
+        condition = sql.SQL(" AND ") + sql.SQL(only).format(sql.Identifier(deletes.column))
     block = "highest_rows" if plan.mode.order else "all_rows"
     return sql.SQL(SQL[block]).format(
         staging=source,
@@ -308,6 +326,7 @@ def _winners(plan: SinkPlan, source: sql.Identifier, reports: Sequence[TaskRepor
         rank=plan.rank_sql,
         attempt=plan.attempt_sql,
         attempts=_attempts(reports),
+        only=condition,
     )
 
 
@@ -315,13 +334,7 @@ def _replacement(plan: SinkPlan) -> sql.Composed:
     names = [name for name in plan.stored if name not in plan.mode.key]
     if not names:
         return sql.Composed([sql.SQL("NOTHING")])
-    deletes, kept = plan.mode.deletes, list[str]()
-    if deletes is not None and deletes.is_soft:
-        kept = [name for name in names if name not in deletes.taken(plan.mode.order)]
-    taken = [name for name in names if name not in kept]
-    assignments = [sql.SQL("{0} = excluded.{0}").format(sql.Identifier(name)) for name in taken]
-    assignments += [keep_marked(name, deletes.column) for name in kept if deletes is not None]
-    replace = sql.SQL(SQL["replace_row"]).format(assignments=sql.SQL(", ").join(assignments))
+    replace = sql.SQL(SQL["replace_row"]).format(assignments=each(names, "{0} = excluded.{0}"))
     if not plan.mode.order:
         return replace
     only_newer = sql.SQL(" " + SQL["only_newer"]).format(

@@ -134,12 +134,12 @@ INSERT INTO {target} AS held ({columns}) SELECT {columns} FROM {winners} ORDER B
 
 -- name: all_rows
 -- The rows of upsert without an order.
-{staging} WHERE {attempt} = ANY ({attempts});
+{staging} WHERE {attempt} = ANY ({attempts}){only};
 
 -- name: highest_rows
 -- The rows of upsert that their order puts first; of two equal ones both, which is an error then.
 (SELECT {columns}, rank() OVER (PARTITION BY {keys} ORDER BY {descending}) AS {rank}
-   FROM {staging} WHERE {attempt} = ANY ({attempts})) AS ranked WHERE {rank} = 1;
+   FROM {staging} WHERE {attempt} = ANY ({attempts}){only}) AS ranked WHERE {rank} = 1;
 
 -- name: replace_row
 -- What upsert does to the row that is there.
@@ -149,9 +149,14 @@ UPDATE SET {assignments};
 -- ... if it is not newer itself. A null in its order is older than anything.
  WHERE {is_null} OR ({held}) <= ({coming});
 
--- name: keep_marked
--- Soft deletes: what a row that is marked keeps.
-{name} = CASE WHEN excluded.{column} THEN held.{name} ELSE excluded.{name} END;
+-- name: mark_rows
+-- Soft deletes: the rows of keys that are no more are marked, and keep what they have.
+UPDATE {target} AS held SET {assignments} FROM (SELECT {columns} FROM {winners}) AS coming WHERE {is_same}{not_newer};
+
+-- name: insert_marks
+-- Soft deletes of keys that were never there.
+INSERT INTO {target} ({stored}) SELECT {stored} FROM (SELECT {columns} FROM {winners}) AS coming
+ WHERE NOT EXISTS (SELECT FROM {target} AS held WHERE {is_same});
 
 -- name: delete_rows
 -- Hard deletes: the rows of keys that are no more.
@@ -177,8 +182,12 @@ SELECT EXISTS (SELECT FROM {truncate});
 DELETE FROM {target} AS held USING {truncate} WHERE {is_older};
 
 -- name: mark_truncated
--- ... where they are marked.
-UPDATE {target} AS held SET {assignments} FROM {truncate} WHERE NOT coalesce(held.{column}, false) AND ({is_older});
+-- ... where they are marked; those that are marked already remember it as well.
+UPDATE {target} AS held SET {assignments} FROM {truncate} WHERE {is_older};
+
+-- name: count_truncated
+-- Rows that were there before it, and are still.
+SELECT count(*) FROM {target} AS held, {truncate} WHERE {is_older};
 
 -- name: forget_truncated
 -- What the batch itself has of before, with the rows that tell it.
