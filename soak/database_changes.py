@@ -124,7 +124,7 @@ COPIED: Final = (
         (
             f"id, price, weight::double precision, note, doc::text, tags, parts, {_MOMENTS}, day, paid",
             f"id, price, weight, note, doc, tags, parts, {_MOMENTS}, day, paid",
-            "id, price, weight, note, doc, tags, parts, epoch_us("at"), epoch_us(made), day, paid",
+            'id, price, weight, note, doc, tags, parts, epoch_us("at"), epoch_us(made), day, paid',
         ),
     ),
     Copied(

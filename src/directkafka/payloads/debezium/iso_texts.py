@@ -54,11 +54,11 @@ def _read(texts: pa.Array, usual: str, wanted: pa.DataType, number: pa.DataType,
     except pa.ArrowInvalid:
         # One of them is a 30th of February, say.
         is_usual, found = pa.array([False] * len(texts)), pa.nulls(len(texts), wanted)
-    is_left = pc.and_(pc.invert(is_usual), texts.is_valid())
-    if not pc.any(is_left).as_py():
+    is_unread = pc.and_(pc.invert(is_usual), texts.is_valid())
+    if not pc.any(is_unread).as_py():
         return found
-    is_left = pc.and_(is_left, pc.invert(pc.fill_null(pc.match_substring_regex(texts, _NUMBER), True)))
+    is_unread = pc.and_(is_unread, pc.invert(pc.fill_null(pc.match_substring_regex(texts, _NUMBER), True)))
     read = [
-        parse(text) if is_one else None for text, is_one in zip(texts.to_pylist(), is_left.to_pylist(), strict=True)
+        parse(text) if is_one else None for text, is_one in zip(texts.to_pylist(), is_unread.to_pylist(), strict=True)
     ]
     return pc.coalesce(found, pa.array(read, number).cast(wanted))
