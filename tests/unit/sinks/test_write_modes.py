@@ -65,7 +65,7 @@ def test_what_makes_sense_is_kept_as_tuples(mode: str, columns: dict[str, list[s
             "upsert",
             {"key": ["id"], "delete": "deleted", "delete_how": "soft", "delete_time": "id"},
             "delete_time",
-            "stays as it is",
+            "neither the key of a row nor its mark is a time",
         ),
         ("upsert", {"key": ["id"], "order": ["at"], "delete": "op", "truncate": True}, "truncate", "the column op"),
     ],
