@@ -246,8 +246,8 @@ def decode(
     Returns:
         The same with the column decoded, row by row: a struct of the fields, or a string for ``string``.
         What cannot be read is null, as with ``from_json`` in PERMISSIVE mode. Of a database's changes a batch also gets
-        the columns ``op``, ``deleted``, ``source_ts`` and ``position``; keys of deleted rows come from its column
-        ``key``.
+        the columns ``op``, ``deleted``, ``source_ts`` and ``position``; in JSON, keys of deleted rows come from its
+        column ``key``.
 
     Raises:
         OptionError: the format, the schema or the time zone is none.

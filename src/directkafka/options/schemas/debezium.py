@@ -11,7 +11,7 @@ from directkafka.options.schemas.avro_types import spark_type
 from directkafka.options.schemas.ddl import FieldType
 
 #: The fields of ``source`` that say when a change was made, and where it stands in the database's log.
-SOURCE_FIELDS: Final = ("ts_ms", "ts_us", "lsn", "file", "pos", "commit_lsn", "change_lsn")
+SOURCE_NAMES: Final = ("ts_ms", "ts_us", "lsn", "file", "pos", "commit_lsn", "change_lsn")
 _EVENT_FIELDS: Final = ("before", "after", "source", "op")
 _NEEDED: Final = ("after", "op")
 #: The name of the records that keys are.
@@ -121,10 +121,10 @@ def _source(schema: AvroSchema, found: AvroType) -> AvroType:
     fields = tuple(
         replace(field, type=_nullable(schema, field.type), default="null")
         for field in source.fields
-        if field.name in SOURCE_FIELDS
+        if field.name in SOURCE_NAMES
     )
     if not fields:
-        raise ValueError(f"the schema, at source: expected one of {', '.join(SOURCE_FIELDS)}, found {source}")
+        raise ValueError(f"the schema, at source: expected one of {', '.join(SOURCE_NAMES)}, found {source}")
     return replace(source, fields=fields)
 
 

@@ -15,11 +15,15 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
+from directkafka.options.schemas.debezium import SOURCE_NAMES
 from directkafka.payloads.debezium.positions import POSITION_FIELDS, positions_of
 
 _MOMENT: Final = pa.timestamp("us", tz="UTC")
 #: The fields of ``source`` that are read.
-SOURCE_FIELDS: Final = (pa.field("ts_ms", pa.int64()), pa.field("ts_us", pa.int64()), *POSITION_FIELDS)
+SOURCE_FIELDS: Final = tuple(
+    next((field for field in POSITION_FIELDS if field.name == name), pa.field(name, pa.int64()))
+    for name in SOURCE_NAMES
+)
 #: What may have happened to a row, and which field of the event has it then.
 _SIDES: Final = {"c": "after", "u": "after", "r": "after", "d": "before", "t": ""}
 _DELETE: Final = "d"

@@ -2,7 +2,8 @@
 
 Rights that the URL's user needs, beside those of :mod:`directkafka.sinks.mysql.store`: INSERT and SELECT on the table
 (``upsert`` and ``merge``: UPDATE, ``replace`` and rows that delete others: DELETE as well), CREATE and DROP on the
-ledger's database for staging tables, CREATE TEMPORARY TABLES for modes with a key. To have columns added: ALTER.
+ledger's database for staging tables, with ``truncate`` DELETE there, CREATE TEMPORARY TABLES for modes with a key. To
+have columns added: ALTER.
 """
 
 from __future__ import annotations
