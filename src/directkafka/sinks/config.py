@@ -61,8 +61,8 @@ OrderColumns = Annotated[
 DeleteColumn = Annotated[
     Annotated[str, Field(min_length=1)] | None,
     Field(
-        description="A boolean column for upsert: where it is true, the row of the key is deleted. The column itself is "
-        "stored by soft deletes alone."
+        description="A boolean column for upsert: where it is true, the row of the key is deleted. Soft deletes alone "
+        "store it."
     ),
 ]
 DeleteHowName = Annotated[
