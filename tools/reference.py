@@ -240,6 +240,11 @@ def pipeline_file() -> Iterator[str]:
                 f"One of {', '.join(f'`{name}`' for name in own_types())}, or a package's own.",
             ),
             ("`from` (text, default `default`)", "Which of the transform's named outputs."),
+            (
+                "`table_from` (text), `tables` (list of texts)",
+                "In place of `table`: a column that names each row's table, and those that may be named. One sink for "
+                "each; the column is not stored.",
+            ),
         )
     )
     for name in own_types():

@@ -70,10 +70,10 @@ def opened(
 def _of_stores(
     urls: Sequence[str], pipeline: str, bootstrap_server: str | None, ending: ExitStack, *, only_known_partitions: bool
 ) -> Target:
+    from directkafka.operations.named_sink import NamedSink
     from directkafka.operations.offsets import source_of
     from directkafka.operations.target import Target
     from directkafka.pipeline.execution.routes import route_outputs
-    from directkafka.sinks.named_sink import NamedSink
     from directkafka.sinks.registry import store_at
 
     entries: list[LedgerEntry] = []

@@ -19,10 +19,22 @@ from directkafka.errors import OptionError
 from directkafka.options.payloads import PAYLOAD_COLUMNS
 from directkafka.options.source import SourceOptions
 from directkafka.options.spec import Mistakes, shown
-from directkafka.pipeline.toml_file import OUTPUT, TYPE, TomlFile, option_errors, read_file, sink_errors, substituted
+from directkafka.pipeline.toml_file import (
+    OUTPUT,
+    TABLE_FROM,
+    TABLES,
+    TYPE,
+    TomlFile,
+    option_errors,
+    own_names,
+    read_file,
+    sink_errors,
+    substituted,
+)
 from directkafka.planning.trigger import Trigger, parse_duration_ms, parse_trigger
 from directkafka.sinks.api import Sink
 from directkafka.sinks.registry import sink_type
+from directkafka.sinks.routing import Routing, routed_sinks
 
 __all__ = [
     "PipelineSpec",
@@ -49,26 +61,38 @@ class SinkSection:
         type: the kind of sink.
         source_output: which of the transform's named outputs it takes.
         arguments: the sink's.
+        routing: which column says which table a row goes into; None: they name one table.
     """
 
     type: str
     source_output: str
     arguments: Mapping[str, Any] = field(repr=False)
+    routing: Routing | None = None
 
     @classmethod
     def of(cls, section: Mapping[str, Any]) -> SinkSection:
         """A section that is known to be right."""
-        rest = {name: value for name, value in section.items() if name not in (TYPE, OUTPUT)}
+        is_routed = not {TABLE_FROM, TABLES}.isdisjoint(section)
+        routing = Routing.parse(section.get(TABLE_FROM), section.get(TABLES)) if is_routed else None
+        rest = {name: value for name, value in section.items() if name not in own_names(is_routed=is_routed)}
         found: Any = sink_type(section[TYPE])
-        return cls(type=section[TYPE], source_output=section.get(OUTPUT, "default"), arguments=found.arguments(rest))
+        return cls(
+            type=section[TYPE],
+            source_output=section.get(OUTPUT, "default"),
+            arguments=found.arguments(rest),
+            routing=routing,
+        )
 
-    def build(self) -> Sink:
-        """The sink.
+    def sinks(self) -> list[Sink]:
+        """The sinks: one, or one for each table that rows may name.
 
         Raises:
             OptionError: its arguments make no sense together.
         """
-        return sink_type(self.type)(**self.arguments)
+        make: Any = sink_type(self.type)
+        if self.routing is None:
+            return [make(**self.arguments)]
+        return routed_sinks(lambda table: make(**self.arguments, table=table), self.routing)
 
 
 #: What a pipeline's name may look like: it becomes part of names in the stores.
@@ -246,10 +270,13 @@ class PipelineSpec(Section):
         for number, content in enumerate(self.sink):
             with mistakes.kept(self.where("sink", str(number))):
                 section = SinkSection.of(content)
-                sinks.setdefault(section.source_output, []).append(section.build())
+                sinks.setdefault(section.source_output, []).extend(section.sinks())
         if self.dead_letters is not None:
             with mistakes.kept(self.where("dead_letters")):
-                dead_letters = SinkSection.of(self.dead_letters).build()
+                section = SinkSection.of(self.dead_letters)
+                if section.routing is not None:
+                    raise OptionError(option=TABLE_FROM, reason="letters go into one table: name it in table")
+                [dead_letters] = section.sinks()
         if mistakes:
             _look_at_source(self.source, mistakes, where=self.where("source"))
             raise mistakes.together()

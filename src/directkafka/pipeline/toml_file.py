@@ -27,9 +27,13 @@ from directkafka.options.spec import Mistakes
 from directkafka.options.texts import fault_of_text
 from directkafka.sinks.config import problems, reason_of
 from directkafka.sinks.registry import sink_type
+from directkafka.sinks.routing import Routing
 
 #: Names of a section that are not the sink's.
 TYPE, OUTPUT = "type", "from"
+#: Names in place of the one table of a sink: which column names it, and which may be named.
+TABLE_FROM, TABLES = "table_from", "tables"
+_TABLE = "table"
 
 #: Deeper than any name of a pipeline file, and far from what Python's own stack takes.
 _DEPTH_MAX: Final = 32
@@ -209,6 +213,25 @@ def option_errors(
             yield error_of_place
 
 
+def own_names(*, is_routed: bool) -> tuple[str, ...]:
+    """The names of a sink's section that are not the sink's arguments.
+
+    Args:
+        is_routed: whether a column says which table a row goes into.
+    """
+    return (TYPE, OUTPUT, TABLE_FROM, TABLES) if is_routed else (TYPE, OUTPUT)
+
+
+def _routing_problems(section: Mapping[str, Any]) -> Iterator[tuple[str, str]]:
+    """What is wrong with the names of a section whose rows say which table they go into."""
+    try:
+        Routing.parse(section.get(TABLE_FROM), section.get(TABLES))
+    except OptionError as error:
+        yield error.option, error.reason
+    if _TABLE in section:
+        yield _TABLE, f"the tables are named by {TABLE_FROM} and {TABLES}: keep one of both"
+
+
 def sink_errors(section: Mapping[str, Any], file: TomlFile, *place: str) -> Iterator[OptionError]:
     """One error for each name of a sink's section that is wrong.
 
@@ -232,14 +255,17 @@ def sink_errors(section: Mapping[str, Any], file: TomlFile, *place: str) -> Iter
         return
     if not isinstance(section.get(OUTPUT, ""), str):
         yield wrong(f"Input should be a valid string, {_found(section[OUTPUT])}", OUTPUT)
-    rest = {name: value for name, value in section.items() if name not in (TYPE, OUTPUT)}
+    is_routed = _TABLE in sink.__pydantic_fields__ and not {TABLE_FROM, TABLES}.isdisjoint(section)
+    yield from (wrong(reason, name) for name, reason in _routing_problems(section) if is_routed)
+    rest = {name: value for name, value in section.items() if name not in own_names(is_routed=is_routed)}
     known = {sink.SECTION_NAMES.get(name, name): name for name in sink.__pydantic_fields__}
     try:
         arguments = sink.arguments(rest)
     except ValueError as error:
         yield wrong(str(error))
         return
-    names = [TYPE, OUTPUT, *known]
+    arguments = {_TABLE: "any", **arguments} if is_routed else arguments
+    names = [TYPE, OUTPUT, *known, *[TABLE_FROM, TABLES] * (_TABLE in known)]
     for details in _unknown_first(problems(sink, arguments), lambda _: names):
         argument, *inner = details["loc"]
         name = sink.SECTION_NAMES.get(argument, argument)

@@ -23,6 +23,7 @@ class SinkCapabilities:
         takes_records: whether its rows are Kafka's records, not columns of a table.
         offsets_group: the consumer group to which it commits the source's offsets with the rows.
         write_mode: how rows meet those that are there; None: they are added.
+        row_condition: which rows of its output it takes, in Spark's SQL; None: all.
     """
 
     writers_max: int | None = None
@@ -32,3 +33,4 @@ class SinkCapabilities:
     takes_records: bool = False
     offsets_group: str | None = None
     write_mode: WriteMode | None = None
+    row_condition: str | None = None

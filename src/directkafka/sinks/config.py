@@ -23,8 +23,9 @@ from pydantic_core import ArgsKwargs, ErrorDetails
 
 from directkafka.errors import OptionError
 from directkafka.options.spec import Mistakes
-from directkafka.sinks.api import Store
+from directkafka.sinks.api import Sink, Store
 from directkafka.sinks.deletes import DeleteHow
+from directkafka.sinks.routing import Routing, routed_sinks
 from directkafka.sinks.write_modes import Mode
 
 Config = TypeVar("Config", bound="type[SinkConfig]")
@@ -114,6 +115,28 @@ class SinkConfig:
         """
         own = {name: argument for argument, name in cls.SECTION_NAMES.items()}
         return {own.get(name, name): value for name, value in section.items()}
+
+    @classmethod
+    def routed(cls, *arguments: Any, table_from: str, tables: Sequence[str], **options: Any) -> list[Sink]:
+        """A sink for each of several tables, which takes the rows that name it; for one output of a pipeline.
+
+        ::
+
+            PostgresSink.routed(dsn, table_from="kind", tables=["orders", "lines"], mode="append")
+
+        Args:
+            arguments: of each sink, up to the table.
+            table_from: the column that names a row's table; not stored.
+            tables: that may be named. A row that names another one is refused with its batch.
+            options: of each sink.
+
+        Raises:
+            OptionError: there is no such column or list, the sink has no tables, or its arguments make no sense.
+        """
+        if "table" not in cls.__pydantic_fields__:
+            raise OptionError(option="table_from", reason=f"a {cls.__name__} has no tables")
+        make: Any = cls
+        return routed_sinks(lambda table: make(*arguments, table=table, **options), Routing.parse(table_from, tables))
 
     @classmethod
     def store_at(cls, url: str) -> Store:

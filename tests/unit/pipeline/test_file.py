@@ -452,7 +452,7 @@ def test_a_file_says_how_long_its_steps_and_locks_are_tried(tmp_path: Path) -> N
 def test_a_kafka_sink_s_names_begin_as_the_file_says(tmp_path: Path) -> None:
     section = 'type = "kafka"\ntopic = "t"\n"kafka.bootstrap.servers" = "b:1"\nname_prefix = "team"'
     (found,) = load(sink_file(tmp_path, section), ENVIRONMENT).sink
-    store: Any = SinkSection.of(found).build().store
+    store: Any = SinkSection.of(found).sinks()[0].store
     assert store.ledger_of("flights") == "team.ledger.flights"
 
 
@@ -483,7 +483,7 @@ def test_a_file_s_lock_is_waited_for_some_time(tmp_path: Path, value: str) -> No
 )
 def test_a_section_stands_for_a_sink_of_its_type(tmp_path: Path, section: str, expected: str) -> None:
     (found,) = load(sink_file(tmp_path, section), ENVIRONMENT).sink
-    assert repr(SinkSection.of(found).build()) == expected
+    assert repr(SinkSection.of(found).sinks()[0]) == expected
 
 
 @pytest.mark.parametrize(
@@ -528,7 +528,7 @@ def test_a_kafka_sink_s_client_settings_stand_beside_its_own_names(tmp_path: Pat
 )
 def test_topics_and_files_have_sections_too(tmp_path: Path, section: str, expected: str) -> None:
     (found,) = load(sink_file(tmp_path, section), ENVIRONMENT).sink
-    assert repr(SinkSection.of(found).build()) == expected
+    assert repr(SinkSection.of(found).sinks()[0]) == expected
 
 
 @pytest.mark.parametrize(

@@ -8,9 +8,9 @@ import pyarrow as pa
 import pytest
 from tests.unit.pipeline.fakes import FakeStore, World
 
+from directkafka.operations.named_sink import NamedSink
 from directkafka.sinks.api import LedgerEntry
 from directkafka.sinks.ledger import FORGOTTEN, SKIPPED
-from directkafka.sinks.named_sink import NamedSink
 
 
 def entry(total_rows: Mapping[str, int]) -> LedgerEntry:
