@@ -20,7 +20,8 @@ import directkafka as dk
 RECORDED: dict[str, Any] = json.loads((Path(__file__).parents[3] / "recorded" / "debezium.json").read_text())
 DDL = (
     "id INT, price DECIMAL(10,2), free DOUBLE, note STRING, doc STRING, tags ARRAY<STRING>, "
-    "prices ARRAY<DECIMAL(8,2)>, at TIMESTAMP, local TIMESTAMP_NTZ, day DATE, flag BOOLEAN, raw BINARY, u STRING, r FLOAT"
+    "prices ARRAY<DECIMAL(8,2)>, at TIMESTAMP, "
+    "local TIMESTAMP_NTZ, day DATE, flag BOOLEAN, raw BINARY, u STRING, r FLOAT"
 )
 #: What plain JSON says by itself at the connector's defaults: neither decimals nor times, but the one with a zone.
 PLAIN = "id INT, note STRING, doc STRING, tags ARRAY<STRING>, at TIMESTAMP, flag BOOLEAN, raw BINARY, u STRING, r FLOAT"
