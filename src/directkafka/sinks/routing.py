@@ -35,8 +35,13 @@ class Routing:
     tables: tuple[str, ...]
 
     @classmethod
-    def parse(cls, column: object, tables: object) -> Routing:
+    def parse(cls, column: object, tables: object, *, names: tuple[str, str] = ("table_from", "tables")) -> Routing:
         """Check a column and a list.
+
+        Args:
+            column: that says where a row goes.
+            tables: that may be named.
+            names: what the two are called.
 
         Raises:
             OptionError: one of them is missing, or is none.
@@ -46,12 +51,12 @@ class Routing:
                 option="table_from", reason="the name of the column that says where a row goes is missing"
             )
         if not isinstance(tables, Sequence) or isinstance(tables, str) or not tables:
-            raise OptionError(option="tables", reason="a list of the tables that rows may name is missing")
+            raise OptionError(option=names[1], reason=f"a list of the {names[1]} that rows may name is missing")
         if wrong := [name for name in tables if not isinstance(name, str) or not name]:
-            raise OptionError(option="tables", reason=f"expected names, found {wrong[0]!r}")
+            raise OptionError(option=names[1], reason=f"expected names, found {wrong[0]!r}")
         if len(set(tables)) < len(tables):
             twice = next(name for name in tables if list(tables).count(name) > 1)
-            raise OptionError(option="tables", reason=f"{twice!r} stands there twice")
+            raise OptionError(option=names[1], reason=f"{twice!r} stands there twice")
         return cls(column, tuple(tables))
 
 

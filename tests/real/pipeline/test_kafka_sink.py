@@ -294,6 +294,43 @@ def test_rows_name_their_topic_and_partition(kafka_world: KafkaWorld, create_top
     assert kafka_world.values(odd) == sorted([str(number) for number in range(1, COUNT, 2)] * 2)
 
 
+@pytest.mark.parametrize(
+    "inline_bytes_max", [pytest.param(1 << 20, marks=pytest.mark.slow), -1], ids=["inline", "by tasks"]
+)
+def test_another_column_may_name_the_topic_of_a_list(
+    kafka_world: KafkaWorld, create_topic: Callable[..., str], inline_bytes_max: int
+) -> None:
+    even, odd = create_topic(1), create_topic(1)
+    query = (
+        "SELECT value, CASE WHEN CAST(CAST(value AS STRING) AS INT) % 2 = 0 "
+        f"THEN '{even}' ELSE '{odd}' END AS kind, topic FROM source"
+    )
+    options: dict[str, Any] = {"topic": None, "topic_from": "kind", "inline_bytes_max": inline_bytes_max}
+    with pytest.raises(RowRejectedError, match=f"its column kind names '{odd}', and topics has {even}: name it there"):
+        kafka_world.run(query, topics=[even], **options)
+    assert kafka_world.values(even) == []
+    kafka_world.run(query, topics=[even, odd], **options)
+    assert kafka_world.values(even) == sorted(str(number) for number in range(0, COUNT, 2))
+    assert kafka_world.values(odd) == sorted(str(number) for number in range(1, COUNT, 2))
+    assert kafka_world.open_transactions() == []
+
+
+def test_topics_that_rows_may_name_are_looked_at_before_anything_runs(kafka_world: KafkaWorld) -> None:
+    options: dict[str, Any] = {"topic": None, "topic_from": "kind", "topics": [kafka_world.target, "nowhere"]}
+    with pytest.raises(SchemaMismatchError, match="there is no topic nowhere"):
+        kafka_world.run("SELECT value, topic AS kind FROM source", **options)
+    with pytest.raises(SchemaMismatchError, match=r"there is no column 'kind' \(topic_from\)"):
+        kafka_world.run("SELECT value, topic FROM source", **options)
+    for wrong, option in (
+        ({"topic_from": "kind"}, "topics"),
+        ({"topics": []}, "topics"),
+        ({"topics": ["a"], "topic": "a"}, "topic"),
+    ):
+        with pytest.raises(OptionError) as raised:
+            kafka_world.sink(**{"topic": None, **wrong})
+        assert raised.value.option == option
+
+
 @pytest.mark.slow
 def test_the_sources_offsets_are_committed_with_the_rows(kafka_world: KafkaWorld) -> None:
     group = f"group-{kafka_world.target}"

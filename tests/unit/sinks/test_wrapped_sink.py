@@ -25,7 +25,7 @@ def test_what_is_passed_on_is_the_inner_sink_s(name: str) -> None:
 
 def test_its_store_may_ask_it_for_what_no_other_store_asks() -> None:
     wrapped: Any = WrappedSink(KafkaSink({"bootstrap.servers": "one:1"}, "flights", offsets_group="lag"))
-    assert (wrapped.topics, wrapped.offsets_group) == (("flights",), "lag")
+    assert (wrapped.own_topics, wrapped.offsets_group) == (("flights",), "lag")
     with pytest.raises(AttributeError, match="nonsense"):
         _ = wrapped.nonsense
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import KW_ONLY
 from types import MappingProxyType
 from typing import Annotated, Any, ClassVar
@@ -38,6 +38,13 @@ class KafkaConfig(SinkConfig):
         Field(description="Where all rows go; without it each row's column topic says. Topics must exist."),
     ] = None
     _: KW_ONLY
+    topic_from: Annotated[
+        _Name | None, Field(description="A column that names each row's topic, in place of the column topic.")
+    ] = None
+    topics: Annotated[
+        Sequence[str] | None,
+        Field(description="The topics that rows may name; a row that names another one is refused with its batch."),
+    ] = None
     inline_bytes_max: Annotated[
         int,
         Field(

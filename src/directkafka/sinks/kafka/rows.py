@@ -26,29 +26,38 @@ Int32s = np.ndarray[Any, np.dtype[np.int32]]
 #: Where rows are to go, by topic: the partitions that they name, or None when some name none.
 Destinations = Mapping[str, frozenset[int] | None]
 
+#: The column that names each row's topic, unless the sink says that it is another one.
+TOPIC: Final = "topic"
 _COLUMNS: Final = ("key", "value", "headers", "timestamp", "topic", "partition")
 
 
-def problems_of(schema: pa.Schema, *, topic: str | None) -> list[str]:
+def problems_of(schema: pa.Schema, *, topic: str | None, topic_from: str = TOPIC) -> list[str]:
     """What keeps a DataFrame's columns from being Kafka records, one sentence each.
 
     Args:
         schema: the columns.
         topic: the sink's topic, if it has one.
+        topic_from: the column that names each row's topic, if it has none.
     """
+    if topic_from != TOPIC and topic_from not in schema.names:
+        return [f"there is no column {topic_from!r} (topic_from)"]
+    # The parts of a record by the columns that they come from; where another column names the topics, this one does not.
+    parts = {name: name for name in _COLUMNS if name != TOPIC} | {topic_from: TOPIC}
+    fields = [field for field in schema if field.name != TOPIC or topic_from == TOPIC]
     names = ", ".join(_COLUMNS)
     problems = [
         f"column {field.name!r} is none of {names}: put it into the value, for example with to_json"
-        for field in schema
-        if field.name not in _COLUMNS
+        for field in fields
+        if field.name not in parts
     ]
     if "value" not in schema.names:
         problems.append("there is no column 'value', which a record is made of")
-    if topic is None and "topic" not in schema.names:
+    if topic is None and topic_from not in schema.names:
         problems.append("there is neither an option topic nor a column 'topic'")
-    for field in schema:
-        if field.name in _COLUMNS and not _fits(field):
-            problems.append(f"column {field.name!r} of type {field.type} must be {_EXPECTED[field.name]}")
+    for field in fields:
+        part = parts.get(field.name)
+        if part is not None and not _fits(part, field.type):
+            problems.append(f"column {field.name!r} of type {field.type} must be {_EXPECTED[part]}")
     return problems
 
 
@@ -62,9 +71,8 @@ _EXPECTED: Final = {
 }
 
 
-def _fits(field: pa.Field) -> bool:
-    kind = field.type
-    match field.name:
+def _fits(part: str, kind: pa.DataType) -> bool:
+    match part:
         case "key" | "value":
             return pa.types.is_null(kind) or _is_bytes(kind) or _is_text(kind)
         case "topic":
@@ -87,13 +95,13 @@ def _is_bytes(kind: pa.DataType) -> bool:
     return bool(pa.types.is_binary(kind) or pa.types.is_large_binary(kind))
 
 
-def aims_of(batch: pa.RecordBatch, topic: str | None) -> Destinations:
+def aims_of(batch: pa.RecordBatch, topic: str | None, topic_from: str = TOPIC) -> Destinations:
     """Where the rows of a batch are to go; a null topic is kept as the empty name, which no topic has."""
     if batch.num_rows == 0:
         return {}
     if topic is not None:
         return {topic: _partitions_named(batch)}
-    topics = pc.fill_null(batch.column("topic"), "")
+    topics = pc.fill_null(batch.column(topic_from), "")
     return {
         name: _partitions_named(batch.filter(pc.equal(topics, pa.scalar(name, topics.type))))
         for name in pc.unique(topics).to_pylist()
@@ -135,6 +143,7 @@ class Router:
         topic: the sink's topic; None: the column ``topic`` names it.
         partition_counts: number of partitions, by topic that rows may go to.
         targets: partitions that rows may go to, sorted; a target's number is its index here.
+        topic_from: the column that names each row's topic.
     """
 
     store: str
@@ -142,10 +151,18 @@ class Router:
     topic: str | None
     partition_counts: Mapping[str, int]
     targets: Sequence[TopicPartition]
+    topic_from: str = TOPIC
 
     @classmethod
     def of(
-        cls, aims: Destinations, partition_counts: Mapping[str, int], *, store: str, sink: str, topic: str | None
+        cls,
+        aims: Destinations,
+        partition_counts: Mapping[str, int],
+        *,
+        store: str,
+        sink: str,
+        topic: str | None,
+        topic_from: str = TOPIC,
     ) -> Router:
         """A router to all destinations of the rows.
 
@@ -155,7 +172,7 @@ class Router:
         targets = []
         for name, partitions in sorted(aims.items()):
             if not name:
-                raise RowRejectedError(store=store, sink=sink, detail="its column 'topic' is null")
+                raise RowRejectedError(store=store, sink=sink, detail=f"its column {topic_from!r} is null")
             count = partition_counts[name]
             for partition in range(count) if partitions is None else sorted(partitions):
                 if not 0 <= partition < count:
@@ -164,7 +181,14 @@ class Router:
                     )
                     raise RowRejectedError(store=store, sink=sink, detail=detail)
                 targets.append(TopicPartition(name, partition))
-        return cls(store=store, sink=sink, topic=topic, partition_counts=partition_counts, targets=tuple(targets))
+        return cls(
+            store=store,
+            sink=sink,
+            topic=topic,
+            partition_counts=partition_counts,
+            targets=tuple(targets),
+            topic_from=topic_from,
+        )
 
     def __call__(self, batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
         """The same rows with the column :data:`~directkafka.sinks.api.TARGET`."""
@@ -187,7 +211,7 @@ class Router:
         """
         if self.topic is not None:
             return self._targets_in(self.topic, batch, first)
-        topics = pc.fill_null(batch.column("topic"), "")
+        topics = pc.fill_null(batch.column(self.topic_from), "")
         target_of = np.empty(batch.num_rows, np.int32)
         for name in pc.unique(topics).to_pylist():
             is_of = np.asarray(pc.equal(topics, pa.scalar(name, topics.type)))

@@ -23,6 +23,7 @@ from directkafka.sinks.capabilities import SinkCapabilities
 from directkafka.sinks.kafka.config import KafkaConfig
 from directkafka.sinks.kafka.errors import translate, with_batch_size
 from directkafka.sinks.kafka.rows import (
+    TOPIC,
     Router,
     aims_from_payload,
     aims_of,
@@ -33,6 +34,7 @@ from directkafka.sinks.kafka.store import KafkaStore
 from directkafka.sinks.kafka.task_writer import KafkaShareWriter, KafkaTaskWriter, acknowledged
 from directkafka.sinks.kafka.transaction import KafkaTransaction
 from directkafka.sinks.ledger import TableCount
+from directkafka.sinks.routing import Routing
 from directkafka.sinks.wrapped_sink import Clonable
 
 _IS_READ = (
@@ -59,6 +61,14 @@ class KafkaSink(KafkaConfig, Clonable):
         return KafkaStore({"bootstrap.servers": servers})
 
     def __post_init__(self) -> None:
+        if self.topics is not None:
+            routing = Routing.parse(self._topic_from, self.topics, names=("topic_from", "topics"))
+            self.topics = routing.tables
+        if self.topic is not None and (self.topics is not None or self.topic_from is not None):
+            raise OptionError(option="topic", where="a Kafka sink", reason="rows name their topics: keep one of both")
+        if self.topic_from is not None and self.topics is None:
+            reason = "a list of the topics that rows may name is missing"
+            raise OptionError(option="topics", where="a Kafka sink", reason=reason)
         self._store = KafkaStore(
             self.kafka_params,
             name_prefix=self.name_prefix,
@@ -73,7 +83,7 @@ class KafkaSink(KafkaConfig, Clonable):
 
     @property
     def name(self) -> str:
-        """The topic; ``kafka`` where each row has its own."""
+        """The topic; ``kafka`` where each row names its own."""
         return self.topic or "kafka"
 
     @property
@@ -91,9 +101,13 @@ class KafkaSink(KafkaConfig, Clonable):
         self._reads, self._ledger = is_read, self._store.ledger_of(pipeline)
 
     @property
-    def topics(self) -> tuple[str, ...]:
+    def own_topics(self) -> tuple[str, ...]:
         """Topics that are this sink's, whether a batch has rows for them or not."""
-        return () if self.topic is None else (self.topic,)
+        return tuple(self.topics or ()) if self.topic is None else (self.topic,)
+
+    @property
+    def _topic_from(self) -> str:
+        return self.topic_from or TOPIC
 
     @property
     def store(self) -> KafkaStore:
@@ -108,16 +122,16 @@ class KafkaSink(KafkaConfig, Clonable):
             OptionError: the topic is a pipeline's ledger, or the pipeline reads it, or its own ledger.
             EnvironmentFaultError: the brokers are too old.
         """
-        if self.topic is not None and self._store.is_ledger(self.topic):
-            raise OptionError(option="topic", where="a Kafka sink", reason=f"{self.topic} {_IS_A_LEDGER}")
-        for name in filter(None, (self.topic, self._ledger)):
+        for name in filter(self._store.is_ledger, self.own_topics):
+            raise OptionError(option="topic", where="a Kafka sink", reason=f"{name} {_IS_A_LEDGER}")
+        for name in filter(None, (*self.own_topics, self._ledger)):
             if self._is_read(name):
                 raise OptionError(option="topic", where="a Kafka sink", reason=f"{name} {_IS_READ}")
         self._store.check()
-        if problems := problems_of(schema, topic=self.topic):
+        if problems := problems_of(schema, topic=self.topic, topic_from=self._topic_from):
             self._refuse("; ".join(problems))
-        if self.topic is not None:
-            self._partition_counts([self.topic])
+        if self.own_topics:
+            self._partition_counts(self.own_topics)
 
     def prepare(self, schema: pa.Schema) -> None:
         """The same: nothing is made, since how many partitions a topic should have is not ours to say.
@@ -129,7 +143,11 @@ class KafkaSink(KafkaConfig, Clonable):
 
     def task_writer(self, batch: BatchAttempt, schema: pa.Schema, *, task_count: int = 1) -> KafkaTaskWriter:
         """What each task of the first job runs: it hands over its rows, or says how many they are and where they go."""
-        return KafkaTaskWriter(topic=self.topic, inline_bytes_max=self.inline_bytes_max // max(1, task_count))
+        return KafkaTaskWriter(
+            topic=self.topic,
+            inline_bytes_max=self.inline_bytes_max // max(1, task_count),
+            topic_from=self._topic_from,
+        )
 
     def needs_second_phase(self, reports: Sequence[TaskReport]) -> bool:
         """Whether a task had more rows than it could hand over: then all are written in a second job."""
@@ -235,15 +253,21 @@ class KafkaSink(KafkaConfig, Clonable):
             for aims in (
                 (aims_from_payload(report.payload),)
                 if report.staged
-                else (aims_of(batch, self.topic) for batch in report.inline)
+                else (aims_of(batch, self.topic, self._topic_from) for batch in report.inline)
             )
         )
         for name in filter(self._store.is_ledger, aims):
             raise RowRejectedError(store=self._store.label, sink=self.name, detail=f"its topic {name} {_IS_A_LEDGER}")
         for name in filter(self._is_read, filter(None, aims)):
             raise RowRejectedError(store=self._store.label, sink=self.name, detail=f"its topic {name} {_IS_READ}")
+        if self.topics and (lost := sorted(name for name in aims if name not in self.topics)):
+            detail = f"its column {self._topic_from} names {', '.join(map(repr, lost))}, and topics has "
+            detail += f"{', '.join(self.topics)}: name it there, or leave such rows out in the transform"
+            raise RowRejectedError(store=self._store.label, sink=self.name, detail=detail)
         counts = self._partition_counts([name for name in aims if name])
-        return Router.of(aims, counts, store=self._store.label, sink=self.name, topic=self.topic)
+        return Router.of(
+            aims, counts, store=self._store.label, sink=self.name, topic=self.topic, topic_from=self._topic_from
+        )
 
     def _partition_counts(self, topics: Collection[str]) -> dict[str, int]:
         """How many partitions the topics have now: a topic may be given more of them at any time."""

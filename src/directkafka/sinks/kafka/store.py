@@ -45,7 +45,7 @@ class TopicSink(Protocol):
     """What this store asks of a sink of its own; see :class:`directkafka.sinks.kafka.sink.KafkaSink`."""
 
     @property
-    def topics(self) -> tuple[str, ...]:
+    def own_topics(self) -> tuple[str, ...]:
         """Topics that are the sink's, whether a batch has rows for them or not."""
 
 
@@ -224,7 +224,7 @@ class KafkaStore(LedgerStore[_Commit], TransactionalStore):
                 transaction = owner.begin(writes[0][1].attempt if writes else "")
                 for sink, _, _ in writes:
                     # Before any row is looked at: what is refused does not depend on which sinks have rows.
-                    transaction.reserve(cast("TopicSink", sink).topics, sink=sink.name)
+                    transaction.reserve(cast("TopicSink", sink).own_topics, sink=sink.name)
                 yield _Commit(transaction=transaction, owner=owner, commit_id=commit_id, ends=entry.ends())
             except BaseException as error:
                 owner.abort_with_cause(error)

@@ -23,7 +23,7 @@ from directkafka.kafka.transactions.attempt_fencing import ClaimPlace
 from directkafka.offsets import TopicPartition
 from directkafka.options.producer import TransactionOptions
 from directkafka.sinks.api import TARGET, TaskReport
-from directkafka.sinks.kafka.rows import Destinations, aims_of, aims_to_payload, merge_aims
+from directkafka.sinks.kafka.rows import TOPIC, Destinations, aims_of, aims_to_payload, merge_aims
 from directkafka.sinks.staging import buffer, report_inline
 
 
@@ -32,12 +32,14 @@ class KafkaTaskWriter:
     """One task's part of the first job.
 
     Attributes:
-        topic: the sink's topic; None: the column ``topic`` names it.
+        topic: the sink's topic; None: a column names it.
         inline_bytes_max: up to this many bytes of Arrow data travel inside the report.
+        topic_from: that column.
     """
 
     topic: str | None
     inline_bytes_max: int
+    topic_from: str = TOPIC
 
     def __call__(self, batches: Iterator[pa.RecordBatch]) -> TaskReport:
         """Consume the task's rows; nothing is written."""
@@ -49,7 +51,7 @@ class KafkaTaskWriter:
         aims: Destinations = {}
         for batch in batches:
             rows += batch.num_rows
-            aims = merge_aims((aims, aims_of(batch, self.topic)))
+            aims = merge_aims((aims, aims_of(batch, self.topic, self.topic_from)))
         return TaskReport(rows=rows, attempt=uuid.uuid4().hex, staged=True, payload=aims_to_payload(aims))
 
 

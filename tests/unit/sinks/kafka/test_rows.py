@@ -55,6 +55,22 @@ def test_columns_that_make_no_record_are_named(fields: list[Any], topic: str | N
     assert all(part in problem for part, problem in zip(said, found, strict=True))
 
 
+def test_another_column_may_name_the_topic() -> None:
+    fields = [VALUE, ("kind", pa.string()), ("topic", pa.int64())]
+    assert problems_of(pa.schema(fields), topic=None, topic_from="kind") == []
+    assert problems_of(pa.schema(fields[:1]), topic=None, topic_from="kind") == [
+        "there is no column 'kind' (topic_from)"
+    ]
+    [problem] = problems_of(pa.schema([VALUE, ("kind", pa.int64())]), topic=None, topic_from="kind")
+    assert problem == "column 'kind' of type int64 must be string"
+    batch = rows(kind=(["a", "b", None], pa.string()), topic=([1, 2, 3], pa.int64()))
+    assert aims_of(batch, None, "kind") == {"a": None, "b": None, "": None}
+    found = Router.of({"a": None, "b": None}, {"a": 1, "b": 1}, store="k", sink="s", topic=None, topic_from="kind")
+    assert found.target_of(batch.slice(0, 2)).tolist() == [0, 1]
+    with pytest.raises(RowRejectedError, match="its column 'kind' is null"):
+        Router.of({"": None}, {}, store="k", sink="s", topic=None, topic_from="kind")
+
+
 def test_rows_that_name_no_partition_aim_at_all_of_them() -> None:
     topics = (["a", "a", "b"], pa.string())
     batch = rows(topic=topics, partition=([1, 1, None], pa.int32()))
