@@ -41,7 +41,7 @@ def problems_of(schema: pa.Schema, *, topic: str | None, topic_from: str = TOPIC
     """
     if topic_from != TOPIC and topic_from not in schema.names:
         return [f"there is no column {topic_from!r} (topic_from)"]
-    # The parts of a record by the columns that they come from; where another column names the topics, this one does not.
+    # Parts of a record by the columns that they come from. Where another column names the topics, `topic` says nothing.
     parts = {name: name for name in _COLUMNS if name != TOPIC} | {topic_from: TOPIC}
     fields = [field for field in schema if field.name != TOPIC or topic_from == TOPIC]
     names = ", ".join(_COLUMNS)
