@@ -10,7 +10,7 @@ from typing import Any
 import pyarrow as pa
 import pytest
 from confluent_kafka.admin import AdminClient, NewTopic
-from tests.contract.kafka_harness import KafkaHarness, KeyedRows
+from tests.contract.kafka_harness import KafkaHarness, KeyedRows, wait_until_stable
 from tests.real.kafka.logs import consume, until
 from tests.real.kafka.lossy_proxy import (
     ADD_PARTITIONS_TO_TXN,
@@ -225,7 +225,10 @@ def test_claims_get_a_tombstone_with_the_commit_and_the_ledgers_record_stays_the
     """Each has a key of its own, so that compaction alone would keep them for ever."""
     sink, job = harness.sink("flights", staged=True), Job(harness.open_store()).start()
     job.run((sink, [[(1, 1)], [(2, 1)]]))
-    records = consume(harness.servers, f"{harness.prefix}.ledger.flights", isolation_level="read_committed")
+    ledger = f"{harness.prefix}.ledger.flights"
+    # Kafka answers a commit before readers see the end of the transaction.
+    wait_until_stable(harness.servers, ledger)
+    records = consume(harness.servers, ledger, isolation_level="read_committed")
     kept = {key: value for _, key, value, *_ in records}
     claims = [value for key, value in kept.items() if key is not None and key.startswith(CLAIM)]
     assert claims
