@@ -135,6 +135,8 @@ class SinkConfig:
         """
         if "table" not in cls.__pydantic_fields__:
             raise OptionError(option="table_from", reason=f"a {cls.__name__} has no tables")
+        if "table" in options:
+            raise OptionError(option="table", reason="the tables are named by table_from and tables: keep one of both")
         make: Any = cls
         return routed_sinks(lambda table: make(*arguments, table=table, **options), Routing.parse(table_from, tables))
 

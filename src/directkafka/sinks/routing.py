@@ -20,6 +20,7 @@ from directkafka.sinks.wrapped_sink import WrappedSink
 
 #: Names that are told of rows that go nowhere.
 _TOLD_MAX = 5
+_LENGTH_MAX = 100
 
 
 @dataclass(frozen=True, slots=True)
@@ -47,11 +48,9 @@ class Routing:
             OptionError: one of them is missing, or is none.
         """
         if not isinstance(column, str) or not column:
-            raise OptionError(
-                option="table_from", reason="the name of the column that says where a row goes is missing"
-            )
+            raise OptionError(option=names[0], reason="expected the column that says where a row goes")
         if not isinstance(tables, Sequence) or isinstance(tables, str) or not tables:
-            raise OptionError(option=names[1], reason=f"a list of the {names[1]} that rows may name is missing")
+            raise OptionError(option=names[1], reason=f"expected a list of the {names[1]} that rows may name")
         if wrong := [name for name in tables if not isinstance(name, str) or not name]:
             raise OptionError(option=names[1], reason=f"expected names, found {wrong[0]!r}")
         if len(set(tables)) < len(tables):
@@ -66,8 +65,14 @@ def routed_sinks(make: Callable[[str], Sink], routing: Routing) -> list[Sink]:
     Args:
         make: the sink of a table.
         routing: the column and the tables.
+
+    Raises:
+        OptionError: the sink writes large batches in a second job, which does not go by tables.
     """
-    return [RoutedSink(make(table), routing, table) for table in routing.tables]
+    sinks = [RoutedSink(make(table), routing, table) for table in routing.tables]
+    if any(sink.capabilities.has_second_phase for sink in sinks):
+        raise OptionError(option="table_from", reason="this sink writes large batches in a way that knows one table")
+    return list(sinks)
 
 
 class RoutedSink(WrappedSink):
@@ -99,7 +104,11 @@ class RoutedSink(WrappedSink):
         return None if inner is None else RoutedSink(inner, self._routing, self._table)
 
     def json_columns(self, schema: pa.Schema) -> tuple[str, ...]:
-        """See :class:`~directkafka.sinks.api.Sink`."""
+        """See :class:`~directkafka.sinks.api.Sink`.
+
+        Raises:
+            SchemaMismatchError: there is no such column, or it is no string.
+        """
         names: tuple[str, ...] = self._inner.json_columns(self._stored(schema))
         return names
 
@@ -166,13 +175,18 @@ class RoutedWriter:
         names: Any = batch.column(number).cast(pa.string())
         known = pc.is_in(names, pa.array(self.routing.tables))
         if not pc.all(known, min_count=0).as_py():
-            lost = [repr(name) for name in pc.unique(names.filter(pc.invert(known))).to_pylist()]
-            more = ", ..." * (len(lost) > _TOLD_MAX)
+            lost = pc.unique(names.filter(pc.invert(known))).to_pylist()
             raise RowRejectedError(
                 store=self.store,
                 sink=self.sink,
-                detail=f"its column {self.routing.column} names {', '.join(lost[:_TOLD_MAX])}{more}, and tables has "
+                detail=f"its column {self.routing.column} names {told(lost)}, and tables has "
                 f"{', '.join(self.routing.tables)}: name it there, or leave such rows out in the transform",
             )
         own = batch.filter(pc.equal(names, self.table))
         return own.remove_column(number)
+
+
+def told(names: Sequence[str | None]) -> str:
+    """Names that rows have, for a message: some of them, and of each not too much."""
+    shown = [repr(name if name is None else name[:_LENGTH_MAX]) for name in names[:_TOLD_MAX]]
+    return ", ".join(shown) + ", ..." * (len(names) > _TOLD_MAX)

@@ -325,6 +325,7 @@ def test_topics_that_rows_may_name_are_looked_at_before_anything_runs(kafka_worl
         ({"topic_from": "kind"}, "topics"),
         ({"topics": []}, "topics"),
         ({"topics": ["a"], "topic": "a"}, "topic"),
+        ({"topics": ["a"], "topic_from": "partition"}, "topic_from"),
     ):
         with pytest.raises(OptionError) as raised:
             kafka_world.sink(**{"topic": None, **wrong})

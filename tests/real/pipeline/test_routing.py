@@ -120,5 +120,5 @@ def test_a_section_names_one_table_or_says_where_names_come_from(world: World, t
             Pipeline.from_toml(file)
         assert told in str(raised.value)
     file.write_text(text.replace('tables = ["even", "odd"]', "tables = []", 1))
-    with pytest.raises(OptionError, match="a list of the tables that rows may name is missing"):
+    with pytest.raises(OptionError, match="expected a list of the tables that rows may name"):
         Pipeline.from_toml(file)

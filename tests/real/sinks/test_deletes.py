@@ -320,3 +320,30 @@ def test_a_trigger_that_keeps_a_row_is_noticed(base: Database, job: Job, is_trun
     with pytest.raises(RowRejectedError, match="the table kept 1 rows"):
         run(job, sink, batch(row))
     assert base.rows() == [(1, 10), (2, 20)]
+
+
+@pytest.mark.parametrize("base", ["sqlite", "postgres"], indirect=True)
+@pytest.mark.parametrize("is_truncate", [False, True], ids=["a delete", "a truncate"])
+def test_a_trigger_that_keeps_a_row_from_being_marked_is_noticed(base: Database, job: Job, is_truncate: bool) -> None:
+    triggers = {
+        "sqlite": "CREATE TRIGGER keep BEFORE UPDATE ON shop WHEN new.deleted BEGIN SELECT RAISE(IGNORE); END",
+        "postgres": "CREATE FUNCTION keep() RETURNS trigger LANGUAGE plpgsql AS $$ BEGIN"
+        " IF new.deleted THEN RETURN NULL; END IF; RETURN new; END $$;"
+        " CREATE TRIGGER keep BEFORE UPDATE ON shop FOR EACH ROW EXECUTE FUNCTION keep()",
+    }
+    options: dict[str, Any] = {**SOFT, "order": ["position"], "truncate": True}
+    run(job, base.sink(**options), batch((1, 10, 1, False, "c")))
+    base.query(triggers[base.name])
+    row: Row = (None, None, 5, False, "t") if is_truncate else (1, None, 5, True, "d")
+    sink = base.sink(**options)
+    with pytest.raises(RowRejectedError, match="the table kept 1 rows"):
+        run(job, sink, batch(row))
+    assert base.rows("id, n", "shop WHERE NOT deleted") == [(1, 10)]
+
+
+def test_another_letter_is_no_truncate(base: Database, job: Job) -> None:
+    sink = base.sink(**HARD, order=["position"], truncate=True)
+    run(
+        job, sink, batch((1, 10, 1, False, "c"), (2, 20, 2, False, "T"), (3, 30, 3, False, "t "), (4, 40, 4, False, ""))
+    )
+    assert len(base.rows()) == 4

@@ -82,6 +82,8 @@ def test_sinks_are_made_by_their_class(tmp_path: Path) -> None:
     assert [sink.capabilities.row_condition for sink in sinks] == ["`kind` = 'a'", "`kind` = 'b'"]
     odd = SQLiteSink.routed(tmp_path / "shop.db", table_from="k`i", tables=["it's \\"])
     assert odd[0].capabilities.row_condition == "`k``i` = 'it\\'s \\\\'"
+    with pytest.raises(OptionError, match="keep one of both"):
+        SQLiteSink.routed(tmp_path / "shop.db", table="a", table_from="kind", tables=["a"])
     with pytest.raises(OptionError, match="a DeltaSink has no tables"):
         DeltaSink.routed(tmp_path, table_from="kind", tables=["a"])
 

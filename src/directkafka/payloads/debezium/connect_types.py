@@ -127,6 +127,8 @@ class Wires:
             inner = self._wire(column.get("items", {}), wanted.value_type, f"{path}[]")
             listed = pa.list_(pa.field("element", inner.type))
             return Wire(wanted) if inner.convert is None else Wire(listed, _of_lists(wanted, inner.convert))
+        if pa.types.is_struct(wanted) and kind in (None, "struct") and name != _VARIABLE_DECIMAL:
+            return self._wire_of_struct(_fields_of({"fields": [], **column}), wanted, path)
         if pa.types.is_date(wanted) or pa.types.is_timestamp(wanted):
             return self._wire_of_time(kind, name, wanted, path)
         if name == _VARIABLE_DECIMAL and _holds_decimals(wanted):
@@ -134,6 +136,13 @@ class Wires:
         if name == _DECIMAL and _holds_decimals(wanted):
             return Wire(pa.string(), _of_unscaled(wanted, _scale(column, path)))
         return Wire(wanted)
+
+    def _wire_of_struct(self, columns: Mapping[str, Any], wanted: pa.StructType, path: str) -> Wire:
+        inner = {
+            field.name: self._wire(columns.get(field.name, {}), field.type, f"{path}.{field.name}") for field in wanted
+        }
+        wires = {name: wire for name, wire in inner.items() if wire.convert is not None}
+        return Wire(written_row(wanted, wires), _of_structs(wanted, wires)) if wires else Wire(wanted)
 
     def _wire_of_time(self, kind: Any, name: Any, wanted: pa.DataType, path: str) -> Wire:
         is_date = pa.types.is_date(wanted)
@@ -179,7 +188,8 @@ def converted(
         if (wire := wires.get(field.name)) is not None and wire.convert is not None:
             became = wire.convert(child).cast(field.type)
             for place in np.flatnonzero(misfits(child, became)).tolist():
-                problems.setdefault(place, f"{path}.{field.name}: a value that does not fit {field.type}")
+                where = f"{path}.{field.name}" if path else field.name
+                problems.setdefault(place, f"{where}: a value that does not fit {field.type}")
             children.append(became)
         else:
             children.append(child)
@@ -195,6 +205,11 @@ def _scale(column: Mapping[str, Any], path: str) -> int:
         return int(column["parameters"]["scale"])
     except (KeyError, TypeError, ValueError, OverflowError):
         raise ValueError(f"schema: the decimal {path} has no scale") from None
+
+
+def _of_structs(wanted: pa.StructType, wires: Mapping[str, Wire]) -> Conversion:
+    # What does not fit is found by the one who compares the struct with what it was.
+    return lambda rows: converted(rows, wanted, wires, {}, "")
 
 
 def _of_lists(wanted: pa.DataType, convert: Conversion) -> Conversion:
@@ -241,11 +256,19 @@ def _with_scale(numbers: pa.Array, scale: int, wanted: pa.DataType) -> pa.Array:
     scaled = _relabelled(_fitting(numbers, digits), pa.decimal256(_DIGITS_MAX, scale))
     if not is_decimal:
         # Numbers by way of the text: Arrow's own cast is off by a bit here and there.
-        return scaled.cast(pa.string()).cast(wanted)
+        texts = scaled.cast(pa.string())
+        return _in_digits(texts) if pa.types.is_string(wanted) else texts.cast(wanted)
     if scale > wanted.scale:
         rounded = pc.round(scaled, wanted.scale, "half_towards_infinity")
         scaled = _relabelled(_fitting(_relabelled(rounded, _WHOLE), digits), rounded.type)
     return scaled.cast(wanted)
+
+
+def _in_digits(texts: pa.Array) -> pa.Array:
+    """Numbers without an exponent, which Arrow writes where they are small."""
+    if not pc.any(pc.match_substring(texts, "E"), min_count=0).as_py():
+        return texts
+    return pa.array([text and format(Decimal(text), "f") for text in texts.to_pylist()], pa.string())
 
 
 def _fitting(numbers: pa.Array, digits: int) -> pa.Array:
@@ -284,4 +307,7 @@ def misfits(before: pa.Array, after: pa.Array) -> Any:
         ends = np.concatenate([[0], np.cumsum(misfits(before.values, after.values))])
         places = after.offsets.to_numpy()
         lost |= ends[places[1:]] > ends[places[:-1]]
+    if pa.types.is_struct(after.type) and before.type.names == after.type.names:
+        for was, became in zip(before.flatten(), after.flatten(), strict=True):
+            lost |= misfits(was, became)
     return lost

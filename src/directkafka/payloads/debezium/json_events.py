@@ -96,7 +96,7 @@ class _Keys:
         """A row for each key, with its columns; the others are null."""
         keys = self._reader.decode(texts)
         self.problems = self._reader.problems
-        return converted(keys, self._row, self._wires, self.problems, "key")
+        return converted(keys, self._row, self._wires, self.problems, "")
 
 
 def _event_type(row: pa.StructType) -> pa.StructType:

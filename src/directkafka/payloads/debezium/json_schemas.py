@@ -67,7 +67,8 @@ class ReaderBySchema:
 
     def __init__(self, type: pa.StructType, reader_of: Callable[[Place], Reader]) -> None:
         self._type, self._reader_of = type, reader_of
-        self._schemas = JsonDecoder(pa.struct([("schema", pa.string())]), explains=False)
+        # What has no payload is a value with a field of that name.
+        self._schemas = JsonDecoder(pa.struct([("schema", pa.string()), (PAYLOAD, pa.string())]), explains=False)
         self._readers: dict[Place, Reader | str] = {}
         self.problems: dict[int, str] = {}
 
@@ -116,7 +117,8 @@ class ReaderBySchema:
 
     def _looked_through(self, texts: pa.Array, rows: Rows) -> Iterator[tuple[Place, Rows, pa.Array]]:
         """Texts of which it takes a parser to know whether they have a schema."""
-        found = self._schemas.decode(texts).field("schema").dictionary_encode()
+        schemas, payloads = self._schemas.decode(texts).flatten()
+        found = pc.if_else(payloads.is_valid(), schemas, pa.scalar(None, pa.string())).dictionary_encode()
         names = [*found.dictionary.to_pylist(), None]
         numbers = pc.fill_null(found.indices, len(names) - 1).to_numpy(zero_copy_only=False)
         for number in np.unique(numbers).tolist():
@@ -156,19 +158,21 @@ def _frame_of(text: bytes) -> tuple[bytes, str | None] | None:
     for head, between in _FRAMES:
         end = text.find(between)
         if text.startswith(head) and text.endswith(b"}") and end > 0:
-            schema = text[len(head) : end]
-            if _is_json(schema):
-                return text[: end + len(between)], None if schema == b"null" else schema.decode()
+            schema = _json(text[len(head) : end])
+            if schema is not None:
+                return text[: end + len(between)], None if schema == "null" else schema
     return None
 
 
 @lru_cache(maxsize=_SCHEMAS_MAX)
-def _is_json(text: bytes) -> bool:
+def _json(content: bytes) -> str | None:
+    """A text that is JSON; None for what is none."""
     try:
+        text = content.decode()
         json.loads(text)
     except (ValueError, RecursionError):
-        return False
-    return True
+        return None
+    return text
 
 
 class StructReader:

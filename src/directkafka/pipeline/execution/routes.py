@@ -60,7 +60,10 @@ def cloned(routes: Sequence[Route]) -> tuple[Route, ...] | None:
 
 
 def _as_sequence(sinks: Sink | Sequence[Sink]) -> Sequence[Sink]:
-    return sinks if isinstance(sinks, Sequence) else (sinks,)
+    """The sinks of an output; a list in the list is one that :meth:`SinkConfig.routed` has made."""
+    if not isinstance(sinks, Sequence):
+        return (sinks,)
+    return [sink for some in sinks for sink in _as_sequence(some)]
 
 
 class ReadTopics:

@@ -44,6 +44,7 @@ class Deleter:
             taken = [name for name in self._deletes.taken(order) if name != self._deletes.column]
             assignments = f"{self._assignments(taken)}, {quoted(self._deletes.column)} = (1 = 1)"
             self._connection.rows(self._sql("mark_truncated", assignments=assignments, is_older=is_older))
+            self._check_left(self._sql("count_not_truncated", is_older=is_older))
         else:
             self._connection.rows(self._sql("truncate_rows", is_older=is_older))
             self._check_left(self._sql("count_truncated", is_older=is_older))
@@ -62,7 +63,11 @@ class Deleter:
         Raises:
             RowRejectedError: a trigger has kept rows that were to be deleted.
         """
-        names = self._names(winners) | {"column": self._plan.coming_column(self._deletes.column)}
+        column = self._plan.coming_column(self._deletes.column)
+        if not self._connection.rows(self._sql("count_deletes", column=column))[0][0]:
+            # SQLite would go through the whole table to find that out.
+            return
+        names = self._names(winners) | {"column": column}
         self._connection.rows(self._sql("delete_rows", **names))
         self._check_left(self._sql("count_undeleted", **names))
 
@@ -71,10 +76,14 @@ class Deleter:
 
         Args:
             winners: of the rows that delete, those that their order puts first among those of their key.
+
+        Raises:
+            RowRejectedError: a trigger has kept rows from being marked.
         """
         names = self._names(winners)
         assignments = self._assignments(self._deletes.taken(self._plan.mode.order))
         self._connection.rows(self._sql("mark_rows", assignments=assignments, **names))
+        self._check_left(self._sql("count_unmarked", **names))
         self._connection.rows(self._sql("insert_marks", **names))
 
     def _names(self, winners: str) -> dict[str, str]:
@@ -107,5 +116,6 @@ class Deleter:
             "target": plan.target_sql, "batch": self._batch, "op": op, "truncated": f"'{TRUNCATED}'",
             "truncate": quoted("temp", _TRUNCATE), "all": plan.all_coming, "columns": plan.columns_sql,
             "coming": plan.coming(plan.stored), "insert": plan.dialect.insert_sql,
+            "marked": quoted(self._deletes.column),
         }  # fmt: skip
         return SQL[block].format(**known | names)

@@ -95,6 +95,11 @@ WHERE {is_null} OR ({held}) <= ({coming});
 -- Soft deletes: the rows of keys that are no more are marked, and keep what they have.
 UPDATE {target} AS held SET {assignments} FROM (SELECT {all} FROM {winners}) AS coming WHERE {is_same}{not_newer};
 
+-- name: count_unmarked
+-- Soft deletes: rows that a trigger has kept from being marked.
+SELECT count(*) FROM {target} AS held, (SELECT {all} FROM {winners}) AS coming
+ WHERE {is_same}{not_newer} AND held.{marked} IS NOT TRUE;
+
 -- name: insert_marks
 -- Soft deletes of keys that were never there.
 {insert} INTO {target} ({columns}) SELECT {coming} FROM (SELECT {all} FROM {winners}) AS coming
@@ -109,6 +114,10 @@ DELETE FROM {target} AS held
 -- Hard deletes: rows that a trigger has kept.
 SELECT count(*) FROM {target} AS held
  WHERE EXISTS (SELECT 1 FROM (SELECT {all} FROM {winners}) AS coming WHERE {is_same} AND coming.{column}{not_newer});
+
+-- name: count_deletes
+-- Rows of the batch that delete.
+SELECT count(*) FROM {batch} WHERE {column};
 
 -- name: count_truncates
 -- Rows of the batch that tell a TRUNCATE.
@@ -134,6 +143,10 @@ SELECT count(*) FROM {target} AS held WHERE EXISTS (SELECT 1 FROM {truncate} AS 
 -- name: mark_truncated
 -- ... where they are marked; those that are marked already remember it as well.
 UPDATE {target} AS held SET {assignments} FROM {truncate} AS coming WHERE {is_older};
+
+-- name: count_not_truncated
+-- Rows that a trigger has kept from being marked.
+SELECT count(*) FROM {target} AS held, {truncate} AS coming WHERE ({is_older}) AND held.{marked} IS NOT TRUE;
 
 -- name: forget_truncated
 -- What the batch itself has of before, with the rows that tell it.

@@ -35,7 +35,10 @@ class KafkaConfig(SinkConfig):
     ]
     topic: Annotated[
         _Name | None,
-        Field(description="Where all rows go; without it each row's column topic says. Topics must exist."),
+        Field(
+            description="Where all rows go; without it each row's column topic says, or that of topic_from. Topics "
+            "must exist."
+        ),
     ] = None
     _: KW_ONLY
     topic_from: Annotated[

@@ -1,6 +1,6 @@
 """Rows for Kafka: what a DataFrame's columns must be, where its rows go, and how a task reports that to the driver.
 
-A row's target is a topic and a partition. The topic is the sink's, or else the one in the column ``topic``. The
+A row's target is a topic and a partition. The topic is the sink's, or else the one that a column names. The
 partition is the one in the column ``partition``, or else the one that Java's default partitioner gives the key; rows
 with neither are spread over the topic's partitions round robin.
 """
@@ -28,7 +28,8 @@ Destinations = Mapping[str, frozenset[int] | None]
 
 #: The column that names each row's topic, unless the sink says that it is another one.
 TOPIC: Final = "topic"
-_COLUMNS: Final = ("key", "value", "headers", "timestamp", "topic", "partition")
+#: What a record is made of.
+RECORD_COLUMNS: Final = ("key", "value", "headers", "timestamp", "topic", "partition")
 
 
 def problems_of(schema: pa.Schema, *, topic: str | None, topic_from: str = TOPIC) -> list[str]:
@@ -42,9 +43,9 @@ def problems_of(schema: pa.Schema, *, topic: str | None, topic_from: str = TOPIC
     if topic_from != TOPIC and topic_from not in schema.names:
         return [f"there is no column {topic_from!r} (topic_from)"]
     # Parts of a record by the columns that they come from. Where another column names the topics, `topic` says nothing.
-    parts = {name: name for name in _COLUMNS if name != TOPIC} | {topic_from: TOPIC}
+    parts = {name: name for name in RECORD_COLUMNS if name != TOPIC} | {topic_from: TOPIC}
     fields = [field for field in schema if field.name != TOPIC or topic_from == TOPIC]
-    names = ", ".join(_COLUMNS)
+    names = ", ".join(RECORD_COLUMNS)
     problems = [
         f"column {field.name!r} is none of {names}: put it into the value, for example with to_json"
         for field in fields

@@ -23,6 +23,7 @@ from directkafka.sinks.capabilities import SinkCapabilities
 from directkafka.sinks.kafka.config import KafkaConfig
 from directkafka.sinks.kafka.errors import translate, with_batch_size
 from directkafka.sinks.kafka.rows import (
+    RECORD_COLUMNS,
     TOPIC,
     Router,
     aims_from_payload,
@@ -34,7 +35,7 @@ from directkafka.sinks.kafka.store import KafkaStore
 from directkafka.sinks.kafka.task_writer import KafkaShareWriter, KafkaTaskWriter, acknowledged
 from directkafka.sinks.kafka.transaction import KafkaTransaction
 from directkafka.sinks.ledger import TableCount
-from directkafka.sinks.routing import Routing
+from directkafka.sinks.routing import Routing, told
 from directkafka.sinks.wrapped_sink import Clonable
 
 _IS_READ = (
@@ -61,13 +62,16 @@ class KafkaSink(KafkaConfig, Clonable):
         return KafkaStore({"bootstrap.servers": servers})
 
     def __post_init__(self) -> None:
+        if self.topic_from in RECORD_COLUMNS and self.topic_from != TOPIC:
+            reason = f"{self.topic_from} is a part of the record itself: give the topic's name a column of its own"
+            raise OptionError(option="topic_from", where="a Kafka sink", reason=reason)
         if self.topics is not None:
             routing = Routing.parse(self._topic_from, self.topics, names=("topic_from", "topics"))
             self.topics = routing.tables
         if self.topic is not None and (self.topics is not None or self.topic_from is not None):
             raise OptionError(option="topic", where="a Kafka sink", reason="rows name their topics: keep one of both")
         if self.topic_from is not None and self.topics is None:
-            reason = "a list of the topics that rows may name is missing"
+            reason = "expected a list of the topics that rows may name"
             raise OptionError(option="topics", where="a Kafka sink", reason=reason)
         self._store = KafkaStore(
             self.kafka_params,
@@ -83,8 +87,8 @@ class KafkaSink(KafkaConfig, Clonable):
 
     @property
     def name(self) -> str:
-        """The topic; ``kafka`` where each row names its own."""
-        return self.topic or "kafka"
+        """The topic, or those that rows may name; ``kafka`` where they may name any."""
+        return self.topic or ",".join(self.topics or ()) or "kafka"
 
     @property
     def capabilities(self) -> SinkCapabilities:
@@ -261,7 +265,7 @@ class KafkaSink(KafkaConfig, Clonable):
         for name in filter(self._is_read, filter(None, aims)):
             raise RowRejectedError(store=self._store.label, sink=self.name, detail=f"its topic {name} {_IS_READ}")
         if self.topics and (lost := sorted(name for name in aims if name not in self.topics)):
-            detail = f"its column {self._topic_from} names {', '.join(map(repr, lost))}, and topics has "
+            detail = f"its column {self._topic_from} names {told([name or None for name in lost])}, and topics has "
             detail += f"{', '.join(self.topics)}: name it there, or leave such rows out in the transform"
             raise RowRejectedError(store=self._store.label, sink=self.name, detail=detail)
         counts = self._partition_counts([name for name in aims if name])

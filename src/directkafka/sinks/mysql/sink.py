@@ -40,6 +40,8 @@ from directkafka.sinks.wrapped_sink import Clonable
 from directkafka.sinks.write_modes import WriteMode
 
 _WHERE: Final = "a MySQL sink"
+#: Of the column op in staging tables: a letter is itself alone.
+_OP_TYPE: Final = "text CHARACTER SET utf8mb4 COLLATE utf8mb4_bin"
 _RECORD: Final = frozenset({"topic", "partition", "offset"})
 
 
@@ -283,7 +285,7 @@ class MySQLSink(MySQLConfig, Clonable):
     def _definition(self, field: pa.Field, table: Table) -> str:
         """A column of a staging table, which compares as the target's does; or one that is not stored."""
         if field.name in self._mode.controls:
-            return f"{quoted(field.name)} {'tinyint(1)' if field.name == self.delete else 'text'}"
+            return f"{quoted(field.name)} {'tinyint(1)' if field.name == self.delete else _OP_TYPE}"
         column = table.column(field.name)
         collation = f" COLLATE {column.collation}" if column.collation else ""
         return f"{quoted(field.name)} {column.type_sql}{collation}"

@@ -118,12 +118,12 @@ INSERT INTO {target} ({stored}) SELECT {stored} FROM (SELECT {columns} FROM {win
  WHERE NOT EXISTS (SELECT 1 FROM {target} AS held WHERE {is_same});
 
 -- name: count_truncates
--- Rows of the batch that tell a TRUNCATE.
-SELECT count(*) FROM {staging} WHERE {attempt} IN ({attempts}) AND {op} = {truncated};
+-- Rows of the batch that tell a TRUNCATE. (LIKE, since = passes over blanks at the end.)
+SELECT count(*) FROM {staging} WHERE {attempt} IN ({attempts}) AND {op} LIKE {truncated};
 
 -- name: last_truncate
 -- What the last of them brings. A temporary table can be named once in a statement, so it goes into variables.
-SELECT {taken} INTO {variables} FROM {staging} WHERE {attempt} IN ({attempts}) AND {op} = {truncated}
+SELECT {taken} INTO {variables} FROM {staging} WHERE {attempt} IN ({attempts}) AND {op} LIKE {truncated}
  ORDER BY {descending} LIMIT 1;
 
 -- name: truncate_rows

@@ -44,9 +44,9 @@ class Deleter:
         if self._deletes.is_soft:
             taken = [name for name in self._deletes.taken(order) if name != self._deletes.column]
             assignments = each(taken, "{0} = coming.{0}") + sql.SQL(", {} = true").format(self._column)
-            self._cursor.execute(
-                self._sql("mark_truncated", truncate=truncate, is_older=self._not_newer(), assignments=assignments)
-            )
+            names = {"truncate": truncate, "is_older": self._not_newer()}
+            self._cursor.execute(self._sql("mark_truncated", assignments=assignments, **names))
+            self._check_left(self._sql("count_not_truncated", **names))
         else:
             names = {"truncate": truncate, "is_older": self._not_newer()}
             self._cursor.execute(self._sql("truncate_rows", **names))
@@ -75,10 +75,14 @@ class Deleter:
 
         Args:
             winners: of the rows that delete, those that their order puts first among those of their key.
+
+        Raises:
+            RowRejectedError: a trigger has kept rows from being marked.
         """
         names = self._names(winners)
         assignments = each(self._deletes.taken(self._plan.mode.order), "{0} = coming.{0}")
         self._cursor.execute(self._sql("mark_rows", assignments=assignments, **names))
+        self._check_left(self._sql("count_unmarked", **names))
         self._cursor.execute(self._sql("insert_marks", stored=self._plan.stored_sql, **names))
 
     def _names(self, winners: sql.Composed) -> dict[str, sql.Composable]:

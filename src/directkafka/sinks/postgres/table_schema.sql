@@ -153,6 +153,11 @@ UPDATE SET {assignments};
 -- Soft deletes: the rows of keys that are no more are marked, and keep what they have.
 UPDATE {target} AS held SET {assignments} FROM (SELECT {columns} FROM {winners}) AS coming WHERE {is_same}{not_newer};
 
+-- name: count_unmarked
+-- Soft deletes: rows that a trigger has kept from being marked.
+SELECT count(*) FROM {target} AS held, (SELECT {columns} FROM {winners}) AS coming
+ WHERE {is_same}{not_newer} AND held.{column} IS NOT TRUE;
+
 -- name: insert_marks
 -- Soft deletes of keys that were never there.
 INSERT INTO {target} ({stored}) SELECT {stored} FROM (SELECT {columns} FROM {winners}) AS coming
@@ -188,6 +193,10 @@ UPDATE {target} AS held SET {assignments} FROM {truncate} WHERE {is_older};
 -- name: count_truncated
 -- Rows that were there before it, and are still.
 SELECT count(*) FROM {target} AS held, {truncate} WHERE {is_older};
+
+-- name: count_not_truncated
+-- Rows that a trigger has kept from being marked.
+SELECT count(*) FROM {target} AS held, {truncate} WHERE ({is_older}) AND held.{column} IS NOT TRUE;
 
 -- name: forget_truncated
 -- What the batch itself has of before, with the rows that tell it.

@@ -282,7 +282,8 @@ HINT = "it is no change event of Debezium (one that its ExtractNewRecordState ha
         (b'{"id": 1, "name": "flat"}', f"it has no op: {HINT}"),
         (b"", f"it has no op: {HINT}"),
         (b'{"schema": {"type": "string"}, "payload": "x"}', "schema: no schema of a change event"),
-        (b'{"schema": 5, "payload": null}', "schema: no schema of a change event"),
+        (b'{"schema": 5, "payload": {}}', "schema: no schema of a change event"),
+        (b'{"schema": 5, "payload": null}', ""),
         (text({"op": "m"}), f"op is 'm': {HINT}"),
         (text({"op": "c" * 50}), f"op is '{'c' * 20}': {HINT}"),
         (text({"op": "u", "after": None}), "op is 'u', and there is no row in after"),
@@ -297,6 +298,46 @@ def test_what_is_no_event_is_told(value: bytes, problem: str) -> None:
     assert found.problems[1].startswith(problem)
     assert found.rows[0] == ROW
     assert found.deleted == [False, False]
+
+
+def test_times_in_structs_are_what_their_schema_says_and_numbers_alone_are_none() -> None:
+    ddl = "s STRUCT<at: TIMESTAMP_NTZ, n: DECIMAL(5,1), t: STRING>"
+    inner = [
+        column("at", "int64", name="io.debezium.time.Timestamp"),
+        column("n", "bytes", name=DECIMAL, parameters={"scale": "1"}),
+        column("t", "string"),
+    ]
+    row = {"s": {"at": 1_500, "n": unscaled(15), "t": "x"}}
+    told = Decoded(ddl, text(event("c", None, row), [column("s", "struct", fields=inner)]), text(event("c", None, row)))
+    at = datetime.datetime(1970, 1, 1, 0, 0, 1, 500_000)
+    assert told.rows[0] == {"s": {"at": at, "n": Decimal("1.5"), "t": "x"}}
+    assert list(told.problems) == [1]
+    assert told.problems[1].startswith("after: s: n: ")
+    alone = Decoded("s STRUCT<at: TIMESTAMP>", text(event("c", None, {"s": {"at": 1_500}})))
+    assert alone.problems[0].startswith("after.s: a value that does not fit")
+    large = {"s": {"at": None, "n": unscaled(10**9), "t": "x"}}
+    misfit = Decoded(ddl, text(event("c", None, large), [column("s", "struct", fields=inner)]))
+    assert misfit.problems[0].startswith("after.s: a value that does not fit struct<")
+
+
+def test_a_key_may_have_a_column_called_schema() -> None:
+    found = Decoded("schema STRING, id INT", text(event("d")), keys=[key({"schema": "public", "id": 2})])
+    assert found.rows == [{"schema": "public", "id": 2}]
+    assert found.problems == {}
+
+
+def test_a_schema_that_is_no_utf8_ends_nothing() -> None:
+    value = b'{"schema":{"a":"\xed\xa0\x80"},"payload":{"op":"c","after":{"id":1}}}'
+    found = Decoded("id INT", value, text(event("c", after={"id": 2})))
+    assert found.rows[1] == {"id": 2}
+    assert list(found.problems) == [0]
+
+
+def test_a_small_decimal_in_a_string_has_no_exponent() -> None:
+    columns = [column("n", "bytes", name=DECIMAL, parameters={"scale": "8"})]
+    rows = [{"n": unscaled(10)}, {"n": None}, {"n": unscaled(-125)}]
+    found = Decoded("n STRING", *(text(event("c", None, row), columns) for row in rows))
+    assert [row["n"] for row in found.rows] == ["0.00000010", None, "-0.00000125"]
 
 
 @pytest.mark.parametrize("parameters", [{}, {"scale": "x"}, {"scale": 1e400}, {"scale": None}, 5])
