@@ -17,8 +17,8 @@ from confluent_kafka.schema_registry.avro import AvroSerializer
 from confluent_kafka.schema_registry.json_schema import JSONSerializer
 from confluent_kafka.schema_registry.protobuf import ProtobufSerializer
 from confluent_kafka.serialization import MessageField, SerializationContext
+from tests.flight_schemas import AVRO, FLIGHT, JSON, PROTO, WIDER
 from tests.protobuf_records import compiled, message_class
-from tests.real.payloads.test_schema_registry import AVRO, FLIGHT, JSON, PROTO, WIDER
 
 from directkafka.testing import SchemaRegistry
 from directkafka.testing.schema_registry import APICURIO_VERSION

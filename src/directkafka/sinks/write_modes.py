@@ -24,7 +24,7 @@ from typing import Literal, get_args
 import pyarrow as pa
 
 from directkafka.errors import OptionError, RowRejectedError
-from directkafka.sinks.deletes import OP, DeleteHow, Deletes
+from directkafka.sinks.deletes import OP, DeleteHow, Deletes, null_delete_reason, null_key_reason, null_order_reason
 
 Mode = Literal["append", "ignore", "upsert", "merge", "replace"]
 
@@ -112,6 +112,17 @@ class WriteMode:
     def is_folded(self) -> bool:
         """Whether the table's number of rows says little about the number that was written."""
         return self.name != "append"
+
+    def null_reasons(self) -> dict[tuple[str, ...], str]:
+        """Why a null is refused in some columns, by these, where a unique index counts nulls as different."""
+        reason = (
+            f"in the key {', '.join(self.key)}, and a unique index counts nulls as different: filter them out in the "
+        )
+        reasons = {self.key: f"{reason}transform", self.order: null_order_reason(self.order)}
+        if self.deletes is not None:
+            reasons[self.key] = null_key_reason(self.key, self.deletes)
+            reasons[self.deletes.column,] = null_delete_reason(self.deletes)
+        return {columns: reason for columns, reason in reasons.items() if columns}
 
     def column_problems(self, schema: pa.Schema) -> list[str]:
         """What is wrong with the mode's columns in a DataFrame of this schema, one sentence each."""

@@ -300,45 +300,31 @@ def test_names_may_have_signs_that_formats_know(base: Database, job: Job) -> Non
         run(job, sink, lost)
 
 
-@pytest.mark.parametrize("base", ["sqlite", "postgres"], indirect=True)
-@pytest.mark.parametrize("is_truncate", [False, True], ids=["a delete", "a truncate"])
-def test_a_trigger_that_keeps_a_row_is_noticed(base: Database, job: Job, is_truncate: bool) -> None:
-    triggers = {
-        "sqlite": "CREATE TRIGGER keep BEFORE DELETE ON shop WHEN old.id = 1 BEGIN SELECT RAISE(IGNORE); END",
-        "postgres": "CREATE FUNCTION keep() RETURNS trigger LANGUAGE plpgsql AS $$ BEGIN"
-        " IF old.id = 1 THEN RETURN NULL; END IF; RETURN old; END $$;"
-        " CREATE TRIGGER keep BEFORE DELETE ON shop FOR EACH ROW EXECUTE FUNCTION keep()",
-    }
-    if base.name not in triggers:
-        pytest.skip("its triggers, if it has any, keep no row from a DELETE")
-    run(
-        job, base.sink(**HARD, order=["position"], truncate=True), batch((1, 10, 1, False, "c"), (2, 20, 2, False, "c"))
-    )
-    base.query(triggers[base.name])
-    sink = base.sink(**HARD, order=["position"], truncate=True)
-    row: Row = (None, None, 5, False, "t") if is_truncate else (1, None, 5, True, "d")
-    with pytest.raises(RowRejectedError, match="the table kept 1 rows"):
-        run(job, sink, batch(row))
-    assert base.rows() == [(1, 10), (2, 20)]
+#: Of each database a trigger that keeps the row with id 1 from being removed, and one that keeps it from being marked.
+KEEPING = {
+    ("sqlite", "hard"): "CREATE TRIGGER keep BEFORE DELETE ON shop WHEN old.id = 1 BEGIN SELECT RAISE(IGNORE); END",
+    ("sqlite", "soft"): "CREATE TRIGGER keep BEFORE UPDATE ON shop WHEN old.id = 1 BEGIN SELECT RAISE(IGNORE); END",
+    **{
+        ("postgres", how): "CREATE FUNCTION keep() RETURNS trigger LANGUAGE plpgsql AS $$ BEGIN"
+        f" IF old.id = 1 THEN RETURN NULL; END IF; RETURN {kept}; END $$;"
+        f" CREATE TRIGGER keep BEFORE {event} ON shop FOR EACH ROW EXECUTE FUNCTION keep()"
+        for how, event, kept in (("hard", "DELETE", "old"), ("soft", "UPDATE", "new"))
+    },
+}
 
 
 @pytest.mark.parametrize("base", ["sqlite", "postgres"], indirect=True)
+@pytest.mark.parametrize("how", ["hard", "soft"])
 @pytest.mark.parametrize("is_truncate", [False, True], ids=["a delete", "a truncate"])
-def test_a_trigger_that_keeps_a_row_from_being_marked_is_noticed(base: Database, job: Job, is_truncate: bool) -> None:
-    triggers = {
-        "sqlite": "CREATE TRIGGER keep BEFORE UPDATE ON shop WHEN new.deleted BEGIN SELECT RAISE(IGNORE); END",
-        "postgres": "CREATE FUNCTION keep() RETURNS trigger LANGUAGE plpgsql AS $$ BEGIN"
-        " IF new.deleted THEN RETURN NULL; END IF; RETURN new; END $$;"
-        " CREATE TRIGGER keep BEFORE UPDATE ON shop FOR EACH ROW EXECUTE FUNCTION keep()",
-    }
-    options: dict[str, Any] = {**SOFT, "order": ["position"], "truncate": True}
-    run(job, base.sink(**options), batch((1, 10, 1, False, "c")))
-    base.query(triggers[base.name])
-    row: Row = (None, None, 5, False, "t") if is_truncate else (1, None, 5, True, "d")
+def test_a_trigger_that_keeps_a_row_is_noticed(base: Database, job: Job, how: str, is_truncate: bool) -> None:
+    options: dict[str, Any] = {"delete": "deleted", "delete_how": how, "order": ["position"], "truncate": True}
+    run(job, base.sink(**options), batch((1, 10, 1, False, "c"), (2, 20, 2, False, "c")))
+    base.query(KEEPING[base.name, how])
     sink = base.sink(**options)
+    row: Row = (None, None, 5, False, "t") if is_truncate else (1, None, 5, True, "d")
     with pytest.raises(RowRejectedError, match="the table kept 1 rows"):
         run(job, sink, batch(row))
-    assert base.rows("id, n", "shop WHERE NOT deleted") == [(1, 10)]
+    assert base.rows("id, n, position") == [(1, 10, 1), (2, 20, 2)]
 
 
 def test_another_letter_is_no_truncate(base: Database, job: Job) -> None:

@@ -8,7 +8,6 @@ from dataclasses import dataclass
 import pyarrow as pa
 
 from directkafka.errors import RowRejectedError
-from directkafka.sinks.deletes import null_delete_reason, null_key_reason, null_order_reason
 from directkafka.sinks.embedded.deletes import Deleter
 from directkafka.sinks.embedded.file.connection import FileConnection, quoted
 from directkafka.sinks.embedded.plan import BATCH, SQL, FilePlan, batch_column, names_sql
@@ -92,15 +91,7 @@ def _make_batch(connection: FileConnection, plan: FilePlan) -> str:
 
 
 def _refuse_nulls(connection: FileConnection, plan: FilePlan, batch: str) -> None:
-    mode = plan.mode
-    reason = f"in the key {', '.join(mode.key)}, and a unique index counts nulls as different: filter them out in the "
-    refused = {mode.key: f"{reason}transform", mode.order: null_order_reason(mode.order)}
-    if mode.deletes is not None:
-        refused |= {mode.key: null_key_reason(mode.key, mode.deletes)}
-        refused |= {(mode.deletes.column,): null_delete_reason(mode.deletes)}
-    for names, reason in refused.items():
-        if not names:
-            continue
+    for names, reason in plan.mode.null_reasons().items():
         is_null = _is_null(plan, names)
         ((found,),) = connection.rows(SQL["count_nulls"].format(batch=batch, is_null=is_null))
         if found:

@@ -6,7 +6,6 @@ from collections.abc import Sequence
 
 from directkafka.errors import RowRejectedError
 from directkafka.sinks.api import TaskReport
-from directkafka.sinks.deletes import null_delete_reason, null_key_reason, null_order_reason
 from directkafka.sinks.ledger import check_count
 from directkafka.sinks.mysql.deletes import Deleter, each
 from directkafka.sinks.mysql.session import Connection, affected, execute, names_sql, quoted
@@ -120,15 +119,7 @@ class _Move:
         )
 
     def _refuse_nulls(self) -> None:
-        mode = self._plan.mode
-        why = f"in the key {', '.join(mode.key)}, and a unique index counts nulls as different: filter them out in the "
-        refused = {mode.key: f"{why}transform", mode.order: null_order_reason(mode.order)}
-        if mode.deletes is not None:
-            refused |= {mode.key: null_key_reason(mode.key, mode.deletes)}
-            refused |= {(mode.deletes.column,): null_delete_reason(mode.deletes)}
-        for names, reason in refused.items():
-            if not names or (mode.name == "ignore" and not mode.key):
-                continue
+        for names, reason in self._plan.mode.null_reasons().items():
             is_null = " OR ".join(f"{quoted(name)} IS NULL" for name in names)
             ((count,),) = execute(self._connection, self._sql("count_nulls", is_null=is_null))
             if count:

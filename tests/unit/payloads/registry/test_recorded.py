@@ -5,13 +5,13 @@ from __future__ import annotations
 import base64
 import json
 from collections.abc import Iterator
-from datetime import UTC, date, datetime
 from decimal import Decimal
 from pathlib import Path
 from typing import Any
 
 import pyarrow as pa
 import pytest
+from tests.flight_schemas import FLIGHT
 from tests.registry_server import RegistryServer, running
 
 from directkafka.errors.registry import SchemaNotFoundError
@@ -22,14 +22,6 @@ from directkafka.payloads.reader_schemas import with_reader_schemas
 from directkafka.testing.schema_registry import APICURIO_VERSION
 
 RECORDED: dict[str, Any] = json.loads((Path(__file__).parents[3] / "recorded" / "apicurio.json").read_text())
-FLIGHT = {
-    "id": 1,
-    "carrier": "UA",
-    "fare": Decimal("12.50"),
-    "on": date(2026, 3, 1),
-    "at": datetime(2026, 3, 1, 12, tzinfo=UTC),
-    "legs": ["JFK", "LAX"],
-}
 
 
 @pytest.fixture
