@@ -1,6 +1,6 @@
-"""Rows that say themselves which table they go into: one output, a sink for each table, and one transaction for all.
+"""Rows that name their own table: one output, one sink for each table, one transaction for all of them.
 
-A list says which tables may be named. A row that names another one is refused with its batch: it would be nowhere.
+Only listed tables are allowed. A row that names another table fails its whole batch, so that no row gets lost.
 """
 
 from __future__ import annotations
@@ -18,9 +18,9 @@ from directkafka.sinks.api import BatchAttempt, Sink, TaskReport, TaskWriter
 from directkafka.sinks.capabilities import SinkCapabilities
 from directkafka.sinks.wrapped_sink import WrappedSink
 
-#: Names that are told of rows that go nowhere.
-_TOLD_MAX = 5
-_LENGTH_MAX = 100
+#: How many unknown names a message shows, and how many characters of each.
+_NAMES_SHOWN_MAX = 5
+_NAME_CHARACTERS_MAX = 100
 
 
 @dataclass(frozen=True, slots=True)
@@ -28,8 +28,8 @@ class Routing:
     """Which column says where a row goes, and where it may.
 
     Attributes:
-        column: a string; not stored.
-        tables: that may be named.
+        column: the column that holds a row's table name; it is not stored.
+        tables: the names that rows may use.
     """
 
     column: str
@@ -40,12 +40,12 @@ class Routing:
         """Check a column and a list.
 
         Args:
-            column: that says where a row goes.
-            tables: that may be named.
-            names: what the two are called.
+            column: the column that holds a row's table name.
+            tables: the names that rows may use.
+            names: the names of the two options.
 
         Raises:
-            OptionError: one of them is missing, or is none.
+            OptionError: the column or the list is missing, empty or of the wrong type, or a name is listed twice.
         """
         if not isinstance(column, str) or not column:
             raise OptionError(option=names[0], reason="expected the column that says where a row goes")
@@ -55,7 +55,7 @@ class Routing:
             raise OptionError(option=names[1], reason=f"expected names, found {wrong[0]!r}")
         if len(set(tables)) < len(tables):
             twice = next(name for name in tables if list(tables).count(name) > 1)
-            raise OptionError(option=names[1], reason=f"{twice!r} stands there twice")
+            raise OptionError(option=names[1], reason=f"{twice!r} is listed twice")
         return cls(column, tuple(tables))
 
 
@@ -71,7 +71,7 @@ def routed_sinks(make: Callable[[str], Sink], routing: Routing) -> list[Sink]:
     """
     sinks = [RoutedSink(make(table), routing, table) for table in routing.tables]
     if any(sink.capabilities.has_second_phase for sink in sinks):
-        raise OptionError(option="table_from", reason="this sink writes large batches in a way that knows one table")
+        raise OptionError(option="table_from", reason="this sink cannot split its rows over several tables")
     return list(sinks)
 
 
@@ -109,7 +109,7 @@ class RoutedSink(WrappedSink):
         Raises:
             SchemaMismatchError: there is no such column, or it is no string.
         """
-        names: tuple[str, ...] = self._inner.json_columns(self._stored(schema))
+        names: tuple[str, ...] = self._inner.json_columns(self._without_route_column(schema))
         return names
 
     def check(self, schema: pa.Schema) -> None:
@@ -118,7 +118,7 @@ class RoutedSink(WrappedSink):
         Raises:
             SchemaMismatchError: there is no such column, or it is no string; and as the table's sink.
         """
-        self._inner.check(self._stored(schema))
+        self._inner.check(self._without_route_column(schema))
 
     def prepare(self, schema: pa.Schema) -> None:
         """See :class:`~directkafka.sinks.api.Sink`.
@@ -126,14 +126,14 @@ class RoutedSink(WrappedSink):
         Raises:
             SchemaMismatchError: there is no such column, or it is no string; and as the table's sink.
         """
-        self._inner.prepare(self._stored(schema))
+        self._inner.prepare(self._without_route_column(schema))
 
     def task_writer(self, batch: BatchAttempt, schema: pa.Schema, *, task_count: int = 1) -> RoutedWriter:
         """See :class:`~directkafka.sinks.api.Sink`."""
-        inner = self._inner.task_writer(batch, self._stored(schema), task_count=task_count)
+        inner = self._inner.task_writer(batch, self._without_route_column(schema), task_count=task_count)
         return RoutedWriter(inner, self._routing, self._table, store=self.store.identity, sink=self.name)
 
-    def _stored(self, schema: pa.Schema) -> pa.Schema:
+    def _without_route_column(self, schema: pa.Schema) -> pa.Schema:
         name, number = self._routing.column, schema.get_field_index(self._routing.column)
         if number < 0:
             self._refuse(f"the DataFrame has no column {name!r} (table_from)")
@@ -168,9 +168,9 @@ class RoutedWriter:
         Raises:
             RowRejectedError: a row names no table, or one that is not in the list; and as the table's writer.
         """
-        return self.inner(map(self._own, batches))
+        return self.inner(map(self._rows_of_table, batches))
 
-    def _own(self, batch: pa.RecordBatch) -> pa.RecordBatch:
+    def _rows_of_table(self, batch: pa.RecordBatch) -> pa.RecordBatch:
         number = batch.schema.get_field_index(self.routing.column)
         names: Any = batch.column(number).cast(pa.string())
         known = pc.is_in(names, pa.array(self.routing.tables))
@@ -179,14 +179,14 @@ class RoutedWriter:
             raise RowRejectedError(
                 store=self.store,
                 sink=self.sink,
-                detail=f"its column {self.routing.column} names {told(lost)}, and tables has "
-                f"{', '.join(self.routing.tables)}: name it there, or leave such rows out in the transform",
+                detail=f"column {self.routing.column} has {names_for_message(lost)}, not in tables "
+                f"({', '.join(self.routing.tables)}): add it to tables, or filter these rows out",
             )
         own = batch.filter(pc.equal(names, self.table))
         return own.remove_column(number)
 
 
-def told(names: Sequence[str | None]) -> str:
+def names_for_message(names: Sequence[str | None]) -> str:
     """Names that rows have, for a message: some of them, and of each not too much."""
-    shown = [repr(name if name is None else name[:_LENGTH_MAX]) for name in names[:_TOLD_MAX]]
-    return ", ".join(shown) + ", ..." * (len(names) > _TOLD_MAX)
+    shown = [repr(name if name is None else name[:_NAME_CHARACTERS_MAX]) for name in names[:_NAMES_SHOWN_MAX]]
+    return ", ".join(shown) + ", ..." * (len(names) > _NAMES_SHOWN_MAX)

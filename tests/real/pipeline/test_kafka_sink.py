@@ -306,7 +306,7 @@ def test_another_column_may_name_the_topic_of_a_list(
         f"THEN '{even}' ELSE '{odd}' END AS kind, topic FROM source"
     )
     options: dict[str, Any] = {"topic": None, "topic_from": "kind", "inline_bytes_max": inline_bytes_max}
-    with pytest.raises(RowRejectedError, match=f"its column kind names '{odd}', and topics has {even}: name it there"):
+    with pytest.raises(RowRejectedError, match=f"column kind has '{odd}', not in topics .{even}.: add it to topics"):
         kafka_world.run(query, topics=[even], **options)
     assert kafka_world.values(even) == []
     kafka_world.run(query, topics=[even, odd], **options)

@@ -35,7 +35,7 @@ from directkafka.sinks.kafka.store import KafkaStore
 from directkafka.sinks.kafka.task_writer import KafkaShareWriter, KafkaTaskWriter, acknowledged
 from directkafka.sinks.kafka.transaction import KafkaTransaction
 from directkafka.sinks.ledger import TableCount
-from directkafka.sinks.routing import Routing, told
+from directkafka.sinks.routing import Routing, names_for_message
 from directkafka.sinks.wrapped_sink import Clonable
 
 _IS_READ = (
@@ -265,8 +265,11 @@ class KafkaSink(KafkaConfig, Clonable):
         for name in filter(self._is_read, filter(None, aims)):
             raise RowRejectedError(store=self._store.label, sink=self.name, detail=f"its topic {name} {_IS_READ}")
         if self.topics and (lost := sorted(name for name in aims if name not in self.topics)):
-            detail = f"its column {self._topic_from} names {told([name or None for name in lost])}, and topics has "
-            detail += f"{', '.join(self.topics)}: name it there, or leave such rows out in the transform"
+            shown = names_for_message([name or None for name in lost])
+            detail = (
+                f"column {self._topic_from} has {shown}, not in topics ({', '.join(self.topics)}): add it to topics, "
+            )
+            detail += "or filter these rows out"
             raise RowRejectedError(store=self._store.label, sink=self.name, detail=detail)
         counts = self._partition_counts([name for name in aims if name])
         return Router.of(
