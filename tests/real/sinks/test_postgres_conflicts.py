@@ -39,11 +39,15 @@ def job(harness: PostgresHarness) -> Iterator[Job]:
     job.store.close()
 
 
-def end_sessions(dsn: str, name: str) -> int:
-    """End the sessions of this application; how many there were."""
+#: In this test's database alone: the server is other tests' too.
+SESSIONS = "FROM pg_stat_activity WHERE application_name = 'directkafka task' AND datname = current_database()"
+
+
+def sessions_of_tasks(dsn: str, *, end: bool = False) -> int:
+    """How many there were; ``end``: they are ended."""
     with psycopg.connect(dsn, autocommit=True) as connection:
-        query = "SELECT pg_terminate_backend(pid, 5000) FROM pg_stat_activity WHERE application_name = %s"
-        return len(connection.execute(query, [name]).fetchall())
+        what = "pg_terminate_backend(pid, 5000)" if end else "pid"
+        return len(connection.execute(f"SELECT {what} {SESSIONS}").fetchall())  # type: ignore[call-overload]
 
 
 @pytest.mark.parametrize("rows_before", [1, 50_000], ids=["at its first row", "in the middle"])
@@ -52,6 +56,8 @@ def test_a_session_ended_while_a_task_stages_costs_that_attempt_and_no_row(
 ) -> None:
     sink = harness.sink("flights", staged=True)
     job.run((sink, [[(1, 1)]]))
+    # The server hears of it a moment later that a task has closed its connection.
+    until(lambda: sessions_of_tasks(database) == 0, "the first task's session has not ended")
     entry = job.next_entry()
     batch = job.batch(entry)
     ended: list[int] = []
@@ -59,7 +65,7 @@ def test_a_session_ended_while_a_task_stages_costs_that_attempt_and_no_row(
     def rows() -> Iterator[pa.RecordBatch]:
         # More than fits into a report: the task has connected when it asks for what follows.
         yield from batches_of([(number, 2) for number in range(2, 2 + rows_before)])
-        ended.append(end_sessions(database, "directkafka task"))
+        ended.append(sessions_of_tasks(database, end=True))
         yield from batches_of([(100_000, 2)])
 
     with pytest.raises(StoreUnavailableError) as caught:
