@@ -21,7 +21,7 @@ from directkafka.sinks.files import log
 from directkafka.sinks.files.sink import ParquetSink
 from directkafka.testing.store_driver import SCHEMA, Job
 
-Kind = Literal["files", "delta", "sqlite", "duckdb"]
+Kind = Literal["files", "delta", "delta-merge", "sqlite", "duckdb"]
 
 ROWS = 10
 FENCED = 3
@@ -39,7 +39,11 @@ def open_sink(kind: Kind, folder: Path, *, lock_timeout_s: float = LOCK_TIMEOUT_
         folder.mkdir(exist_ok=True)
         return make(folder / f"flights.{kind}", "flights", inline_bytes_max=0, lock_timeout_s=lock_timeout_s)
     log.GROUP = GROUP  # type: ignore[misc]  # only tests change it, in every process alike
-    return ParquetSink(folder, durable=False) if kind == "files" else DeltaSink(folder, durable=False)
+    if kind == "files":
+        return ParquetSink(folder, durable=False)
+    if kind == "delta-merge":
+        return DeltaSink(folder, "merge", ["id"], ["flights"], durable=False)
+    return DeltaSink(folder, durable=False)
 
 
 def expected(batches: Iterable[int]) -> list[int]:

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import json
+from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Literal
@@ -26,20 +28,25 @@ class DeltaHarness:
         self,
         table: str,
         *,
-        mode: Literal["append", "ignore", "merge"] = "append",
+        mode: Literal["append", "ignore", "upsert", "merge", "replace"] = "append",
+        order: Sequence[str] = (),
         staged: bool = False,
     ) -> DeltaSink:
-        return DeltaSink(self.folder / table, mode, durable=False)
+        """Rows take one way, however many they are."""
+        key = ["id"] if mode in ("ignore", "upsert", "merge") else None
+        add = ["flights"] if mode == "merge" else None
+        return DeltaSink(self.folder / table, mode, key, add, list(order) or None, durable=False)
 
     def rows(self, sink: DeltaSink) -> list[tuple[Any, ...]]:
         if not DeltaTable.is_deltatable(str(sink.store.folder)):
             return []
         rows = DeltaTable(sink.store.folder).to_pyarrow_table().to_pylist()
-        return sorted((row["id"], row["flights"]) for row in rows)
+        return sorted(((row["id"], row["flights"]) for row in rows), key=lambda row: (row[0], row[1] or 0))
 
     def leftovers(self) -> list[str]:
-        """Files that the table does not name."""
-        table = DeltaTable(self.folder / "flights")
-        listed = {Path(uri.removeprefix("file://")).name for uri in table.file_uris()}
-        found = {path.name for path in (self.folder / "flights").rglob("*part-*")}
-        return sorted((found - listed) | {path.name for path in self.folder.rglob(".*.tmp")})
+        """Files that no version of the table names; those that a merge has taken out of it are for VACUUM."""
+        folder = self.folder / "flights"
+        lines = [line for path in (folder / "_delta_log").glob("*.json") for line in path.read_text().splitlines()]
+        named = {action["add"]["path"] for action in map(json.loads, lines) if "add" in action}
+        found = {path.name for path in folder.rglob("*part-*")}
+        return sorted((found - named) | {path.name for path in self.folder.rglob(".*.tmp")})

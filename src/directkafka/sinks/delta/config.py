@@ -2,12 +2,25 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import KW_ONLY
-from typing import Annotated, Literal
+from typing import Annotated
 
 from pydantic import Field
 
-from directkafka.sinks.config import FilePath, SchemaPolicy, SinkConfig, sink_config
+from directkafka.sinks.config import (
+    AddColumns,
+    DeleteColumn,
+    DeleteHowName,
+    DeleteTimeColumn,
+    FilePath,
+    ModeName,
+    OrderColumns,
+    SchemaPolicy,
+    SinkConfig,
+    Truncate,
+    sink_config,
+)
 from directkafka.sinks.files.config import Durable, RowGroupBytes
 from directkafka.sinks.files.formats import ParquetCompression
 
@@ -23,14 +36,18 @@ class DeltaConfig(SinkConfig):
             "Made from the DataFrame's schema when it does not exist."
         ),
     ]
-    mode: Annotated[
-        Literal["append"],
-        Field(
-            description="Rows that meet rows would rewrite files of the table, for which this sink has no way yet; use "
-            "a database for that."
-        ),
-    ] = "append"
+    mode: ModeName = "append"
+    key: Annotated[
+        Sequence[str] | None,
+        Field(description="Columns that name a row: needed by ignore, upsert and merge, whose batches rewrite files."),
+    ] = None
+    add: AddColumns = None
+    order: OrderColumns = None
     _: KW_ONLY
+    delete: DeleteColumn = None
+    delete_how: DeleteHowName = "hard"
+    delete_time: DeleteTimeColumn = None
+    truncate: Truncate = False
     compression: Annotated[ParquetCompression, Field(description="Of the table's files.")] = "zstd"
     row_group_bytes: RowGroupBytes = 64 * 1024 * 1024
     schema_policy: SchemaPolicy = "fail"

@@ -34,6 +34,7 @@ from typing import TYPE_CHECKING, Final
 from directkafka.errors import (
     FencedError,
     OptionError,
+    RowCountError,
     SchemaMismatchError,
     StoreError,
     StoreUnavailableError,
@@ -41,7 +42,7 @@ from directkafka.errors import (
 from directkafka.options.texts import check_installed
 from directkafka.sinks.api import BatchAttempt, LedgerEntry, Sink, TaskReport
 from directkafka.sinks.commit import LedgerStore, Write, when_available
-from directkafka.sinks.delta.table import DeltaLog, delta_errors
+from directkafka.sinks.delta.table import DeltaLog, FilesChange, TableChange, delta_errors
 from directkafka.sinks.files.posix import prepare_file, remove, resolve_folder, sync_directory, translated
 from directkafka.sinks.files.task_writer import FileOwner, attempt_key, owner_of, pipeline_key
 from directkafka.sinks.ledger import (
@@ -55,12 +56,14 @@ from directkafka.sinks.ledger import (
 
 if TYPE_CHECKING:
     from deltalake import DeltaTable
-    from deltalake.transaction import AddAction, RemoveAction
 
 _log = logging.getLogger("directkafka.sinks.delta.store")
 
 #: Where the entries lie, in the table's folder; VACUUM passes over names that begin with an underscore.
 LEDGER_FOLDER: Final = "_directkafka"
+
+#: Where tasks put rows that a merge is to bring into the table.
+STAGING_FOLDER: Final = "_directkafka_staging"
 
 #: Delta's version numbers, and so app transactions, are signed 64-bit integers.
 _NUMBER_MAX: Final = 2**62
@@ -74,12 +77,14 @@ class DeltaTransaction:
         table: the snapshot that the commit builds on.
         found: the ledger in it.
         commit_id: of the commit that it is for.
+        change: what becomes of the table's rows.
+        given_up: tries of the batch whose files count for nothing once it is committed.
     """
 
     table: DeltaTable
     found: PipelineState
     commit_id: str
-    added: list[AddAction | RemoveAction] = field(default_factory=list)
+    change: TableChange = field(default_factory=FilesChange)
     given_up: set[str] = field(default_factory=set)
 
 
@@ -104,6 +109,7 @@ class DeltaStore(LedgerStore[DeltaTransaction]):
         check_installed("deltalake", extra="delta")
         self.label = f"Delta table {self.folder}"
         self.log = DeltaLog(self.folder, label=self.label, durable=durable)
+        self.staging = self.folder / STAGING_FOLDER
         self._resolve_timeout_s = resolve_timeout_s
         self._driver = str(random.SystemRandom().randrange(1, _NUMBER_MAX))
         #: Names the entry before the last one committed here, which a slow reader may still want.
@@ -132,7 +138,7 @@ class DeltaStore(LedgerStore[DeltaTransaction]):
             version = table.version()
             try:
                 numbers = {f"{app}/generation": held, f"{app}/driver": int(self._driver)}
-                self.log.write(table, [], numbers, told={})
+                self.log.write(table, FilesChange(), numbers, told={})
                 standing = replace(standing, generation=held, driver=self._driver)
             except StoreUnavailableError:
                 # A fence or a batch that came in between has won, and the next look decides; else it is a failure.
@@ -187,11 +193,14 @@ class DeltaStore(LedgerStore[DeltaTransaction]):
             f"{app}/ledger": number,
         }
         told = {"directkafka": json.dumps(entry_to_json(committed), sort_keys=True)}
-        self.log.write(transaction.table, transaction.added, numbers, told=told)
+        self.log.write(transaction.table, transaction.change, numbers, told=told)
 
     def is_undecided(self, error: BaseException, *, was_asked: bool) -> bool:
-        """Whether the table was to be written, and could not be."""
-        return was_asked and isinstance(error, StoreUnavailableError)
+        """Whether the table was to be written, and could not be; or rows are missing.
+
+        A newer driver has removed them if its fence came behind the snapshot that this commit builds on.
+        """
+        return isinstance(error, RowCountError) or (was_asked and isinstance(error, StoreUnavailableError))
 
     def settled_state(self, entry: LedgerEntry, cause: BaseException) -> PipelineState:
         """What the table says after a commit that was answered with an error.
@@ -216,6 +225,8 @@ class DeltaStore(LedgerStore[DeltaTransaction]):
         if transaction.given_up:
             keys = {attempt_key(attempt) for attempt in transaction.given_up}
             self._sweep(lambda owner: owner.attempt in keys)
+        last = committed.generation, committed.batch_id
+        self._sweep_staged(pipeline, lambda owner: (owner.generation, owner.batch_id) <= last)
 
     def pipelines(self) -> tuple[str, ...]:
         """Those of which the table names an entry."""
@@ -314,6 +325,7 @@ class DeltaStore(LedgerStore[DeltaTransaction]):
         after = (0, -1) if last is None else (last.generation, last.batch_id)
         self._sweep_entries(pipeline, after)
         self._sweep(lambda owner: owner.pipeline == key and after < (owner.generation, owner.batch_id) < (held, -1))
+        self._sweep_staged(pipeline, lambda owner: owner.generation < held)
 
     def _sweep_entries(self, pipeline: str, last: tuple[int, int]) -> None:
         """Remove entries that are older than the last batch's: of a newer driver's, nothing can be that.
@@ -341,6 +353,17 @@ class DeltaStore(LedgerStore[DeltaTransaction]):
                 remove(self.folder / name)
         except (OSError, StoreError) as error:
             _log.warning("%s: removing left-over files failed and is left for later: %s", self.label, error)
+
+    def _sweep_staged(self, pipeline: str, is_dead: Callable[[FileOwner], bool]) -> None:
+        """Remove a pipeline's staged files; nothing but a batch to come needs one. Never raises: it can wait."""
+        key = pipeline_key(pipeline)
+        try:
+            for path in self.staging.glob("*"):
+                owner = owner_of(path.name)
+                if owner is not None and owner.pipeline == key and is_dead(owner):
+                    remove(path)
+        except OSError as error:
+            _log.warning("%s: removing staged files failed and is left for later: %s", self.label, error)
 
     def _listed(self) -> set[str]:
         table = self.log.table()

@@ -7,21 +7,67 @@ done (log cleanup may have freed its version's file name), and that it survives 
 
 from __future__ import annotations
 
+import json
 import os
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
+from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Protocol
+from urllib.parse import unquote
 
 import pyarrow as pa
 
-from directkafka.errors import SchemaMismatchError, StoreAccessError, StoreRequestError, StoreUnavailableError
+from directkafka.errors import (
+    RowRejectedError,
+    SchemaMismatchError,
+    StoreAccessError,
+    StoreRequestError,
+    StoreUnavailableError,
+)
 from directkafka.fault_points import fault_point
 from directkafka.sinks.files.posix import sync_directory, sync_file, translated
 
 if TYPE_CHECKING:
-    from deltalake import DeltaTable
-    from deltalake.transaction import AddAction, RemoveAction
+    from deltalake import CommitProperties, DeltaTable
+    from deltalake.transaction import AddAction
+
+#: What DataFusion says of a value that does not fit: no try will get further.
+_REJECTIONS = ("Cast error", "too large to store", "verflow")
+
+
+class TableChange(Protocol):
+    """What one commit does to a table's rows."""
+
+    @property
+    def leaves_files_to_sync(self) -> bool:
+        """Whether files that the commit names have still to be synced."""
+
+    def commit(self, table: DeltaTable, properties: CommitProperties) -> None:
+        """Make one commit that builds on a snapshot; none if it changes nothing and has no way to say that."""
+
+
+@dataclass(frozen=True, slots=True)
+class FilesChange:
+    """A change of a table's files, which are written and synced.
+
+    Attributes:
+        added: what comes to the table.
+        replaces: whether it takes the place of all that is there.
+    """
+
+    added: Sequence[AddAction] = ()
+    replaces: bool = False
+
+    @property
+    def leaves_files_to_sync(self) -> bool:
+        """The tasks have synced them."""
+        return False
+
+    def commit(self, table: DeltaTable, properties: CommitProperties) -> None:
+        """Make one commit; it may have no file."""
+        mode = "overwrite" if self.replaces else "append"
+        table.create_write_transaction(list(self.added), mode, table.schema(), commit_properties=properties)
 
 
 class DeltaLog:
@@ -72,24 +118,19 @@ class DeltaLog:
         return self.snapshot() or self._make()
 
     def write(
-        self,
-        table: DeltaTable,
-        added: list[AddAction | RemoveAction],
-        numbers: Mapping[str, int],
-        *,
-        told: Mapping[str, str],
+        self, table: DeltaTable, change: TableChange, numbers: Mapping[str, int], *, told: Mapping[str, str]
     ) -> None:
         """Make one commit of the table's log.
 
         Args:
             table: the snapshot that it builds on.
-            added: files to add or remove.
+            change: what becomes of its rows.
             numbers: the new numbers of app transactions, by name.
             told: metadata for the table's history.
 
         Raises:
             StoreUnavailableError: the commit failed, or may have succeeded all the same: the table's numbers tell.
-            StoreAccessError, StoreRequestError: see :func:`delta_errors`.
+            StoreAccessError, StoreRequestError, RowRejectedError: see :func:`delta_errors`.
         """
         from deltalake import CommitProperties, Transaction
 
@@ -100,21 +141,33 @@ class DeltaLog:
         version = table.version()
         fault_point("log.entry_written")
         with translated(self.label), delta_errors(self.label):
-            table.create_write_transaction(added, "append", table.schema(), commit_properties=properties)
+            change.commit(table, properties)
+            if table.version() == version:
+                # A merge that changes no row makes no commit, and the numbers would not move.
+                FilesChange().commit(table, properties)
         fault_point("log.slot_taken")
         if not self._path(version).exists():
             self._table = None
             raise StoreUnavailableError(store=self.label, cause=f"version {version} of its log was cleaned up")
         if self.durable:
-            self.sync(version)
+            self.sync(version, with_files=change.leaves_files_to_sync)
 
-    def sync(self, before: int) -> None:
-        """Make the commits after a version survive a power cut; delta-rs does not."""
+    def sync(self, before: int, *, with_files: bool = False) -> None:
+        """Make the commits after a version survive a power cut; delta-rs does not.
+
+        Args:
+            before: the version.
+            with_files: sync the files that they add, too.
+        """
         with translated(self.label):
             version = before + 1
             while (path := self._path(version)).exists():
+                for name in _added_files(path) if with_files else ():
+                    sync_file(self.folder / name)
                 sync_file(path)
                 version += 1
+            if with_files:
+                sync_directory(self.folder)
             sync_directory(path.parent)
 
     def _make(self) -> DeltaTable:
@@ -133,6 +186,13 @@ class DeltaLog:
         return self.folder / "_delta_log" / f"{version:020d}.json"
 
 
+def _added_files(path: Path) -> list[str]:
+    """The files that a commit adds and that lie in the table's folder."""
+    actions = [json.loads(line) for line in path.read_bytes().splitlines()]
+    added = [unquote(action[kind]["path"]) for action in actions for kind in ("add", "cdc") if kind in action]
+    return [name for name in added if "://" not in name]
+
+
 @contextmanager
 def delta_errors(store: str) -> Iterator[None]:
     """Raise the project's errors for delta-rs's.
@@ -143,6 +203,7 @@ def delta_errors(store: str) -> Iterator[None]:
     Raises:
         StoreAccessError: this user has no right to read or write there.
         StoreRequestError: the table needs something that delta-rs does not do.
+        RowRejectedError: a value of a merge does not fit.
         StoreUnavailableError: anything else, also when another commit took the version first.
     """
     from deltalake.exceptions import DeltaError, DeltaProtocolError
@@ -156,6 +217,8 @@ def delta_errors(store: str) -> Iterator[None]:
         if "ermission denied" in cause:
             remedy = f"Give user id {os.geteuid()} the right to read and write there."
             raise StoreAccessError(store=store, cause=cause, remedy=remedy) from error
+        if any(words in cause for words in _REJECTIONS):
+            raise RowRejectedError(store=store, sink=store, detail=cause) from error
         raise StoreUnavailableError(store=store, cause=cause) from error
 
 

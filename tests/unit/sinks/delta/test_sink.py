@@ -46,7 +46,9 @@ def forget_log(folder: Path) -> None:
     ("options", "option", "words"),
     [
         ({"path": "s3://bucket/x"}, "path", "scheme 's3'"),
-        ({"mode": "upsert"}, "mode", "for which this sink has no way"),
+        ({"mode": "upsert"}, "mode", "upsert needs key"),
+        ({"mode": "ignore"}, "key", "has no unique index that ignore could go by"),
+        ({"mode": "upsert", "key": ["id"], "truncate": True}, "truncate", "is for a sink with delete"),
         ({"compression": "brotli"}, "compression", "zstd"),
         ({"schema_policy": "guess"}, "schema_policy", "add-columns"),
         ({"row_group_bytes": 0}, "row_group_bytes", "greater than or equal to 1"),
