@@ -2,14 +2,15 @@
 
 A Postgres is changed for some minutes: rows are inserted, updated and deleted, keys change, tables are truncated,
 transactions roll back. Kafka Connect with Debezium's connector writes the changes to a broker, and two pipelines copy
-the tables into Postgres, DuckDB and SQLite. Meanwhile one of the four is killed, again and again. At the end source and
-copies must be equal, row by row.
+the tables into Postgres, DuckDB, SQLite and Delta tables. Meanwhile one of the four is killed, again and again. At the
+end source and copies must be equal, row by row. A third table has no key, and a copy of it is refused.
 """
 
 from __future__ import annotations
 
 import random
 import sqlite3
+import subprocess
 import sys
 import tempfile
 import threading
@@ -24,6 +25,8 @@ from typing import Annotated, Any, Final
 import duckdb
 import psycopg
 import typer
+from deltalake import DeltaTable
+from deltalake.exceptions import DeltaError
 from tests.debezium_worker import DebeziumWorker
 
 from directkafka.testing import EmbeddedPostgres, KafkaBroker
@@ -88,7 +91,6 @@ sql = "SELECT value.*, CAST(position AS BIGINT) AS position, offset, deleted, op
 _SINK: Final = """
 [[sink]]
 {place}
-table = "{table}"
 mode = "upsert"
 key = [{key}]
 order = ["offset"]
@@ -115,6 +117,8 @@ class Copied:
 
 
 _MOMENTS: Final = "(extract(epoch FROM at) * 1000000)::bigint, (extract(epoch FROM made) * 1000000)::bigint"
+#: Nothing says which of its rows a change is about.
+WITHOUT_KEY: Final = Copied("notes", "note STRING", (), ("note", "note", "note"))
 COPIED: Final = (
     Copied(
         "orders",
@@ -185,6 +189,7 @@ class World:
         stop.set()
         load.join()
         differences = self._wait_until_equal()
+        differences += self._copy_without_key()
         rows = {table.name: len(self.rows_of_source(table)) for table in COPIED}
         told = f"{sum(self.kills.values())} kills ({dict(self.kills)}), rows {rows}: "
         return told + ("; ".join(differences) or "source and copies are equal")
@@ -237,12 +242,22 @@ class World:
             self._go_on_until(time.monotonic() + 2)
         return []
 
+    def _copy_without_key(self) -> list[str]:
+        """What is wrong with the answer to somebody who wants a copy of a table that has no key."""
+        file = self.folder / f"{WITHOUT_KEY.name}.toml"
+        file.write_text(_file(self, WITHOUT_KEY))
+        found = subprocess.run(
+            [sys.executable, "-m", "directkafka", "check", str(file)], capture_output=True, text=True, check=False
+        )
+        is_refused = found.returncode == 2 and "upsert needs key" in found.stderr
+        return [] if is_refused else [f"a copy without a key ended with {found.returncode}: {found.stderr}"]
+
     def _differences(self, table: Copied) -> Iterator[str]:
         source = self.rows_of_source(table)
         for place, read in self._copies(table).items():
             try:
                 copy = read()
-            except (psycopg.Error, duckdb.Error, sqlite3.Error) as error:
+            except (psycopg.Error, duckdb.Error, sqlite3.Error, DeltaError) as error:
                 yield f"{table.name} in {place} cannot be read: {str(error).strip()}"
                 continue
             if copy != source:
@@ -257,9 +272,10 @@ class World:
         return _of_postgres(self.source, f"SELECT {table.compared[0]} FROM {table.name}")
 
     def _copies(self, table: Copied) -> dict[str, Callable[[], Rows]]:
-        path = self.folder / f"{table.name}.db"
+        path, delta = self.folder / f"{table.name}.db", self.folder / f"{table.name}.delta"
         connect: Any = duckdb.connect if table.name == "orders" else sqlite3.connect
         return {
+            "Delta": lambda: _of_delta(delta, f"SELECT {table.compared[2]} FROM held"),
             "Postgres": lambda: _of_postgres(self.copy, f"SELECT {table.compared[1]} FROM {table.name}"),
             "a file": lambda: _of_file(connect, path, f"SELECT {table.compared[2]} FROM {table.name}"),
         }
@@ -287,7 +303,11 @@ def running(folder: Path) -> Iterator[World]:
 
 def _file(world: World, table: Copied) -> str:
     kind, path = ("duckdb" if table.name == "orders" else "sqlite"), world.folder / f"{table.name}.db"
-    places = (f'type = "postgres"\ndsn = "{world.copy}"', f'type = "{kind}"\npath = "{path}"')
+    places = (
+        f'type = "postgres"\ndsn = "{world.copy}"\ntable = "{table.name}"',
+        f'type = "{kind}"\npath = "{path}"\ntable = "{table.name}"',
+        f'type = "delta"\npath = "{path.with_suffix(".delta")}"',
+    )
     head = _FILE.format(
         table=table.name,
         kafka=world.kafka.bootstrap_servers,
@@ -295,11 +315,17 @@ def _file(world: World, table: Copied) -> str:
         schema=table.schema,
     )
     key = ", ".join(f'"{name}"' for name in table.key)
-    return head + "".join(_SINK.format(place=place, table=table.name, key=key) for place in places)
+    return head + "".join(_SINK.format(place=place, key=key) for place in places)
 
 
 def _of_postgres(dsn: str, query: str) -> Rows:
     with psycopg.connect(dsn) as connection:
+        return sorted(connection.execute(query).fetchall(), key=repr)
+
+
+def _of_delta(folder: Path, query: str) -> Rows:
+    with duckdb.connect() as connection:
+        connection.register("held", DeltaTable(folder).to_pyarrow_table())
         return sorted(connection.execute(query).fetchall(), key=repr)
 
 

@@ -16,6 +16,7 @@ from typing import Any
 import psycopg
 import pytest
 from confluent_kafka import Producer
+from deltalake import DeltaTable
 from pyspark.sql import SparkSession
 from tests.chaos.pipelines import HEAD, PipelineProcess, running, stopped_below
 from tests.chaos.test_kill_at_each_step import ELSEWHERE, armed
@@ -27,6 +28,7 @@ from tests.registry_server import running as registry_running
 
 from directkafka import Pipeline
 from directkafka.fault_points import FAULT_POINTS
+from directkafka.sinks.delta.store import DeltaStore
 from directkafka.testing import KafkaBroker
 
 pytestmark = [pytest.mark.real, pytest.mark.slow]
@@ -49,16 +51,21 @@ format = "{form}"
 {transform}
 
 [[sink]]
-type = "postgres"
-dsn = "${{DSN}}"
-table = "shop"
+{place}
 mode = "upsert"
 key = ["id"]
 order = ["position", "offset"]
 delete = "deleted"
-inline_bytes_max = {inline_bytes_max}
 """
 )
+IN_POSTGRES = """type = "postgres"
+dsn = "${{DSN}}"
+table = "shop"
+inline_bytes_max = {inline_bytes_max}
+"""
+IN_DELTA = """type = "delta"
+path = "{folder}/shop"
+"""
 TRANSFORMS = {
     "spark": "sql = 'SELECT value.id, value.name, CAST(position AS BIGINT) AS position, offset, deleted FROM source"
     " WHERE op IS NOT NULL'",
@@ -140,6 +147,21 @@ class Shop:
         return done
 
 
+class DeltaShop(Shop):
+    """The copy is a Delta table, which has the ledger as well."""
+
+    def table(self) -> dict[int, str]:
+        if not DeltaTable.is_deltatable(str(self.folder / "shop")):
+            return {}
+        rows = DeltaTable(self.folder / "shop").to_pyarrow_table().to_pylist()
+        assert len({row["id"] for row in rows}) == len(rows)
+        return {row["id"]: row["name"] for row in rows}
+
+    def changes_done(self) -> int:
+        entry = DeltaStore(self.folder / "shop").read("shop")
+        return 0 if entry is None else max(part.end for part in entry.progress)
+
+
 def encoded(change: Change, form: str) -> tuple[bytes, bytes | None]:
     if form == "debezium-json":
         return change.key, change.value
@@ -169,7 +191,9 @@ def make_shop(
     registry: RegistryServer,
     spark: SparkSession,
 ) -> Callable[..., Shop]:
-    def make(form: str, carrier: str, *, inline_bytes_max: int = 0, master: str = "local[2]") -> Shop:
+    def make(
+        form: str, carrier: str, *, inline_bytes_max: int = 0, master: str = "local[2]", kind: type[Shop] = Shop
+    ) -> Shop:
         topic = create_topic(partitions=1)
         producer = Producer({"bootstrap.servers": kafka_broker.bootstrap_servers})
         for change in CHANGES:
@@ -179,15 +203,16 @@ def make_shop(
         registry.add_version(f"{topic}-value", "latest", 1, EVENT)
         (tmp_path / "shop_job.py").write_text(JOB)
         file = tmp_path / "shop.toml"
+        place = IN_POSTGRES.format(inline_bytes_max=inline_bytes_max) if kind is Shop else IN_DELTA
         file.write_text(
             FILE.format(
                 name="shop", trigger="available-now", master=master, folder=tmp_path, topic=topic, batch=BATCH,
                 form=form, schema=FORMS[form].format(registry=registry.url), transform=TRANSFORMS[carrier],
-                inline_bytes_max=inline_bytes_max,
+                place=place.format(folder=tmp_path),
             )
         )  # fmt: skip
         environment = {"KAFKA": kafka_broker.bootstrap_servers, "DSN": database}
-        return Shop(folder=tmp_path, dsn=database, environment=environment, file=file)
+        return kind(folder=tmp_path, dsn=database, environment=environment, file=file)
 
     return make
 
@@ -207,6 +232,37 @@ def test_a_driver_killed_at_a_step_leaves_the_table_of_one_moment(
         assert driver.wait() == -signal.SIGKILL, driver.messages()
     assert shop.check() < len(CHANGES), "the kill came after the end, so it proved nothing"
     shop.run(monkeypatch)
+    assert shop.check() == len(CHANGES)
+
+
+#: Of a Delta table the fence, the columns and batch 0 come first.
+IN_THE_LOG = ["batch.written@2", "commit.rows_moved@3", "log.entry_written@3", "log.slot_taken@3", "commit.answered@3"]
+
+
+@pytest.mark.parametrize("form", FORMS)
+@pytest.mark.parametrize("point", IN_THE_LOG)
+def test_a_delta_table_is_of_one_moment_wherever_its_driver_was_killed(
+    form: str, point: str, make_shop: Callable[..., Shop], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    shop = make_shop(form, "native", kind=DeltaShop)
+    with running(shop.start(faults=f"{point}=kill")) as driver:
+        assert driver.wait() == -signal.SIGKILL, driver.messages()
+    assert shop.check() < len(CHANGES), "the kill came after the end, so it proved nothing"
+    shop.run(monkeypatch)
+    assert shop.check() == len(CHANGES)
+
+
+@pytest.mark.parametrize("point", ["batch.written@2", "log.entry_written@3"])
+def test_a_delta_table_takes_nothing_of_a_driver_that_stood_still(
+    point: str, make_shop: Callable[..., Shop], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    shop = make_shop("debezium-json", "native", kind=DeltaShop)
+    with running(shop.start(faults=f"{point}=stop")) as older:
+        older.wait_until_stopped()
+        shop.run(monkeypatch)
+        assert shop.check() == len(CHANGES)
+        older.go_on()
+        assert older.wait() == FENCED, older.messages()
     assert shop.check() == len(CHANGES)
 
 

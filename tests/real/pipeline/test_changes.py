@@ -14,11 +14,12 @@ import pyarrow as pa
 import pyarrow.compute as pc
 import pytest
 from confluent_kafka import Producer
+from deltalake import DeltaTable
 from pyspark.sql import SparkSession
 from tests.debezium_events import event, key, random_changes, text
 from tests.real.pipeline.conftest import World
 
-from directkafka import ArrowTransform, DuckDBSink, Pipeline, PostgresSink, SQLiteSink
+from directkafka import ArrowTransform, DeltaSink, DuckDBSink, Pipeline, PostgresSink, SQLiteSink
 from directkafka.errors import OptionError, RowRejectedError
 from directkafka.pipeline.verify import verify
 
@@ -68,6 +69,7 @@ def test_a_table_is_copied_by_its_changes(
         PostgresSink(world.dsn, "shop", **COPY),
         SQLiteSink(tmp_path / "shop.sqlite", "shop", **COPY),
         DuckDBSink(tmp_path / "shop.duckdb", "shop", **COPY),
+        DeltaSink(tmp_path / "shop.delta", **COPY),
     ]
     pipeline = world.pipeline(transform, sinks=sinks, source=SOURCE)
     pipeline.run()
@@ -76,6 +78,8 @@ def test_a_table_is_copied_by_its_changes(
     for connect, path in ((sqlite3.connect, "shop.sqlite"), (duckdb.connect, "shop.duckdb")):
         with closing(connect(str(tmp_path / path))) as connection:  # type: ignore[operator]
             assert dict(connection.execute("SELECT id, name FROM shop").fetchall()) == table
+    rows = DeltaTable(tmp_path / "shop.delta").to_pyarrow_table().select(["id", "name"]).to_pydict()
+    assert dict(zip(rows["id"], rows["name"], strict=True)) == table
     assert all(finding.is_right for finding in verify(pipeline))
 
 

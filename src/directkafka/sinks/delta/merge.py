@@ -28,6 +28,11 @@ if TYPE_CHECKING:
 
 _ALWAYS: Final = "TRUE"
 
+#: What delta-rs calls them; Arrow's own lz4 in Parquet is LZ4_RAW too.
+_CODECS: Final[Mapping[ParquetCompression, Any]] = {
+    "zstd": "ZSTD", "snappy": "SNAPPY", "lz4": "LZ4_RAW", "gzip": "GZIP", "none": "UNCOMPRESSED",
+}  # fmt: skip
+
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Merge:
@@ -56,13 +61,12 @@ class Merge:
         """
         from deltalake import WriterProperties
 
-        codec = "UNCOMPRESSED" if self.compression == "none" else self.compression.upper()
         merger = table.merge(
             self.batch.rows,
             " AND ".join(f"{_held(name)} = {_coming(name)}" for name in self.mode.key),
             source_alias="source",
             target_alias="target",
-            writer_properties=WriterProperties(compression=codec),
+            writer_properties=WriterProperties(compression=_CODECS[self.compression]),
             commit_properties=properties,
         )
         self._with_clauses(merger).execute()

@@ -9,6 +9,7 @@ from pathlib import Path
 from typing import Any
 
 import pyarrow as pa
+import pyarrow.parquet as pq
 import pytest
 from deltalake import DeltaTable, Schema, write_deltalake
 from tests.real.sinks.batches import problems_of, run
@@ -223,3 +224,12 @@ def test_a_table_that_is_only_appended_to_takes_what_adds_rows(folder: Path) -> 
     job.run((sink, [[(1, 10)]]))
     job.run((sink, [[(1, 11), (2, 20)]]))
     assert rows(folder) == [(1, 10), (2, 20)]
+
+
+@pytest.mark.parametrize("compression", ["zstd", "snappy", "lz4", "gzip", "none"])
+def test_the_files_of_a_merge_are_compressed_as_they_are_told(folder: Path, compression: str) -> None:
+    sink, job = start(folder, compression=compression)
+    job.run((sink, [[(1, 10)]]))
+    (name,) = DeltaTable(folder).get_add_actions().column("path").to_pylist()
+    codec = pq.read_metadata(folder / name).row_group(0).column(0).compression
+    assert codec.lower() == {"none": "uncompressed"}.get(compression, compression)
