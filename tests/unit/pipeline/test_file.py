@@ -523,7 +523,7 @@ def test_a_kafka_sink_s_client_settings_stand_beside_its_own_names(tmp_path: Pat
     [
         ('type = "kafka"\n"kafka.bootstrap.servers" = "b:1"\ntopic = "t"', "KafkaSink('kafka b:1', 't')"),
         ('type = "parquet"\npath = "/data"\nformat = "json"', "FilesSink('/data', table='.', format='json')"),
-        ('type = "delta"\npath = "/data"\ncompression = "snappy"', "DeltaSink('/data')"),
+        ('type = "delta"\npath = "/data"\ncompression = "snappy"', "DeltaSink('/data', mode='append')"),
     ],
 )
 def test_topics_and_files_have_sections_too(tmp_path: Path, section: str, expected: str) -> None:

@@ -38,7 +38,10 @@ APPEND = WriteMode.parse("append", key=(), add=(), order=(), where="a sink")
             SinkCapabilities(inline_bytes_max=7, has_second_phase=True, takes_records=True),
         ),
         (ParquetSink, SinkCapabilities()),
-        (DeltaSink, SinkCapabilities()),
+        (
+            lambda folder: DeltaSink(folder, "upsert", ["id"], order=["at"]),
+            SinkCapabilities(write_mode=UPSERT),
+        ),
     ],
     ids=["postgres", "sqlite", "duckdb", "kafka", "files", "delta"],
 )
