@@ -252,11 +252,15 @@ def pipeline_file() -> Iterator[str]:
         yield f'## `[[sink]]` of `type = "{name}"`'
         yield _filled(_prose((sink.__doc__ or "").partition("    Args:\n")[0]))
         yield _items(_field_items(sink.__pydantic_fields__, typing.get_type_hints(sink), sink.SECTION_NAMES))
+    from directkafka.pipeline import file
+
     yield "## `[dead_letters]`"
     yield _filled(
         "Where records go that the transform rejects: the names of a `[[sink]]` without `from`. Optional. Its columns "
-        "are `topic`, `partition`, `offset`, `timestamp`, `key`, `value`, `headers` if it has them, and `reason`."
+        "are `topic`, `partition`, `offset`, `timestamp`, `key`, `value`, `headers` if it has them, and `reason`. Two "
+        "names more:"
     )
+    yield _items(_model_items(file.DeadLettersSection))
 
 
 def _model_items(model: Any) -> Iterator[tuple[str, str]]:

@@ -27,6 +27,7 @@ if TYPE_CHECKING:
     from directkafka.options.consumer import Assign, ConsumerStrategy, Subscribe, SubscribePattern
     from directkafka.payloads.decode import decode
     from directkafka.pipeline.execution.native.arrow_transform import ArrowTransform
+    from directkafka.pipeline.isolation.policy import DeadLetterPolicy
     from directkafka.pipeline.pipeline import Pipeline
     from directkafka.pipeline.structured.api import cause_of, foreach_batch, write_stream
     from directkafka.pipeline.structured.restart import LedgerChange, adopt, restart
@@ -56,6 +57,7 @@ _NAMES = {
     "options.consumer": "Assign ConsumerStrategy Subscribe SubscribePattern",
     "payloads.decode": "decode",
     "pipeline.execution.native.arrow_transform": "ArrowTransform",
+    "pipeline.isolation.policy": "DeadLetterPolicy",
     "pipeline.pipeline": "Pipeline",
     "pipeline.structured.api": "cause_of foreach_batch write_stream",
     "pipeline.structured.restart": "LedgerChange adopt restart",
@@ -92,6 +94,7 @@ __all__ = [
     "ConsumerRecord",
     "ConsumerStrategy",
     "DataLossError",
+    "DeadLetterPolicy",
     "DeltaSink",
     "DirectKafkaError",
     "DuckDBOffsets",

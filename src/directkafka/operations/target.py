@@ -56,7 +56,8 @@ def target_of_file(file: Path) -> Iterator[Target]:
         OptionError: the file is wrong.
     """
     spec = load(file)
-    routes = route_outputs(*spec.sinks())
+    sinks, letters = spec.sinks()
+    routes = route_outputs(sinks, None if letters is None else letters.sink)
     with ExitStack() as ending:
         for route in routes:
             ending.callback(route.sink.store.close)

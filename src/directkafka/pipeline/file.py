@@ -9,7 +9,6 @@ from __future__ import annotations
 import os
 import re
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Annotated, Any, Final, Literal
 
@@ -19,26 +18,14 @@ from directkafka.errors import OptionError
 from directkafka.options.payloads import PAYLOAD_COLUMNS
 from directkafka.options.source import SourceOptions
 from directkafka.options.spec import Mistakes, shown
-from directkafka.pipeline.toml_file import (
-    OUTPUT,
-    TABLE_FROM,
-    TABLES,
-    TYPE,
-    TomlFile,
-    option_errors,
-    own_names,
-    read_file,
-    sink_errors,
-    substituted,
-)
+from directkafka.pipeline.isolation.policy import MAX_PER_BATCH, POLICY_NAMES, DeadLetterPolicy, OnError
+from directkafka.pipeline.sink_section import SinkSection, dead_letter_policy, without_policy
+from directkafka.pipeline.toml_file import TomlFile, option_errors, read_file, sink_errors, substituted
 from directkafka.planning.trigger import Trigger, parse_duration_ms, parse_trigger
 from directkafka.sinks.api import Sink
-from directkafka.sinks.registry import sink_type
-from directkafka.sinks.routing import Routing, routed_sinks
 
 __all__ = [
     "PipelineSpec",
-    "SinkSection",
     "check_name",
     "is_pipeline",
     "load",
@@ -51,48 +38,6 @@ __all__ = [
 
 #: Options of a pipeline's source where the user says nothing: it must not write what a transaction took back.
 SOURCE_DEFAULTS: Final = {"kafka.isolation.level": "read_committed"}
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class SinkSection:
-    """One output into one table, topic or folder.
-
-    Attributes:
-        type: the kind of sink.
-        source_output: which of the transform's named outputs it takes.
-        arguments: the sink's.
-        routing: which column says which table a row goes into; None: they name one table.
-    """
-
-    type: str
-    source_output: str
-    arguments: Mapping[str, Any] = field(repr=False)
-    routing: Routing | None = None
-
-    @classmethod
-    def of(cls, section: Mapping[str, Any]) -> SinkSection:
-        """A section that is known to be right."""
-        is_routed = not {TABLE_FROM, TABLES}.isdisjoint(section)
-        routing = Routing.parse(section.get(TABLE_FROM), section.get(TABLES)) if is_routed else None
-        rest = {name: value for name, value in section.items() if name not in own_names(is_routed=is_routed)}
-        found: Any = sink_type(section[TYPE])
-        return cls(
-            type=section[TYPE],
-            source_output=section.get(OUTPUT, "default"),
-            arguments=found.arguments(rest),
-            routing=routing,
-        )
-
-    def sinks(self) -> list[Sink]:
-        """The sinks: one, or one for each table that rows may name.
-
-        Raises:
-            OptionError: its arguments make no sense together.
-        """
-        make: Any = sink_type(self.type)
-        if self.routing is None:
-            return [make(**self.arguments)]
-        return routed_sinks(lambda table: make(**self.arguments, table=table), self.routing)
 
 
 #: What a pipeline's name may look like: it becomes part of names in the stores.
@@ -208,6 +153,21 @@ class TransformSection(Section):
         return self
 
 
+class DeadLettersSection(Section):
+    """``[dead_letters]``, beside the names of its sink: what becomes of records that make their batch fail."""
+
+    on_error: OnError = Field(
+        default="fail",
+        description="fail: the pipeline stops where the transform raises or a sink refuses a row; isolate: the batch "
+        "is halved until the records that do it are found, these become dead letters, and the rest goes on.",
+    )
+    max_per_batch: int = Field(
+        default=MAX_PER_BATCH,
+        ge=1,
+        description="How many records of a batch may be set apart by isolate; with more of them the pipeline stops.",
+    )
+
+
 class PipelineSpec(Section):
     """A whole file."""
 
@@ -258,14 +218,31 @@ class PipelineSpec(Section):
         except OptionError as error:
             raise self.masked(error) from None
 
-    def sinks(self) -> tuple[dict[str, list[Sink]], Sink | None]:
-        """The sinks of each output of the transform, and the one of the dead letters.
+    def arguments(self) -> dict[str, Any]:
+        """Those of a pipeline, but for the transform.
+
+        Raises:
+            OptionError: see :meth:`sinks`.
+        """
+        sinks, dead_letters = self.sinks()
+        section = self.pipeline.model_dump()
+        return {
+            **section,
+            "source": self.source_options(),
+            "sinks": sinks,
+            "dead_letters": dead_letters,
+            "master": self.spark.master,
+            "spark_conf": self.spark.conf,
+        }
+
+    def sinks(self) -> tuple[dict[str, list[Sink]], DeadLetterPolicy | None]:
+        """The sinks of each output of the transform, and what becomes of dead letters.
 
         Raises:
             OptionError: what the sections say makes no sense together; with the source's mistakes, if it has any.
         """
         sinks: dict[str, list[Sink]] = {}
-        dead_letters: Sink | None = None
+        dead_letters: DeadLetterPolicy | None = None
         mistakes = Mistakes(self._secrets)
         for number, content in enumerate(self.sink):
             with mistakes.kept(self.where("sink", str(number))):
@@ -273,15 +250,15 @@ class PipelineSpec(Section):
                 sinks.setdefault(section.source_output, []).extend(section.sinks())
         if self.dead_letters is not None:
             with mistakes.kept(self.where("dead_letters")):
-                section = SinkSection.of(self.dead_letters)
-                if section.routing is not None:
-                    raise OptionError(option=TABLE_FROM, reason="letters go into one table: name it in table")
-                [dead_letters] = section.sinks()
+                dead_letters = dead_letter_policy(self.dead_letters)
         if mistakes:
             _look_at_source(self.source, mistakes, where=self.where("source"))
             raise mistakes.together()
         return sinks, dead_letters
 
+
+#: Where the section of dead letters stands.
+_DEAD_LETTERS: Final = ("dead_letters",)
 
 #: The models of the file's sections, by name; the empty one is the file. Sinks have configurations of their own.
 _SECTIONS: dict[str, type[BaseModel]] = {
@@ -315,8 +292,10 @@ def load(path: str | Path, environment: Mapping[str, str] | None = None) -> Pipe
             mistakes.add(option_error)
         spec = None
     for place, section in _sink_sections(resolved):
-        for sink_error in sink_errors(section, file, *place):
+        beside = POLICY_NAMES if place == _DEAD_LETTERS else ()
+        for sink_error in sink_errors(section, file, *place, beside=beside):
             mistakes.add(sink_error)
+    _check_policy(resolved.get("dead_letters"), file, mistakes)
     if spec is not None:
         spec._file, spec._secrets = file, secrets
         with mistakes.kept():
@@ -355,7 +334,19 @@ def _sink_sections(content: Mapping[str, Any]) -> Iterator[tuple[tuple[str, ...]
         if isinstance(section, dict):
             yield ("sink", str(number)), section
     if isinstance(dead_letters, dict):
-        yield ("dead_letters",), dead_letters
+        yield _DEAD_LETTERS, without_policy(dead_letters)
+
+
+def _check_policy(section: object, file: TomlFile, mistakes: Mistakes) -> None:
+    """Add what is wrong with the names of ``[dead_letters]`` that are not its sink's."""
+    if not isinstance(section, dict):
+        return
+    try:
+        DeadLettersSection.model_validate({name: section[name] for name in POLICY_NAMES if name in section})
+    except ValidationError as error:
+        for details in error.errors(include_url=False, include_input=False):
+            place = (*_DEAD_LETTERS, str(details["loc"][0]))
+            mistakes.add(OptionError(option=".".join(place), where=file.where(*place), reason=str(details["msg"])))
 
 
 def _look_at_source(section: object, mistakes: Mistakes, *, where: str) -> None:

@@ -17,12 +17,14 @@ from directkafka.errors import AlreadyRunningError, OptionError
 from directkafka.options.source import SourceOptions
 from directkafka.options.texts import path_text
 from directkafka.pipeline.direct.engine import DirectEngine
-from directkafka.pipeline.execution.batch_writer import BatchWriter
-from directkafka.pipeline.execution.native.writer import NativeWriter, make_writers
+from directkafka.pipeline.execution.batch_writer import RangesWriter
+from directkafka.pipeline.execution.native.writer import make_writers
 from directkafka.pipeline.execution.routes import Route, Sinks, cloned, route_outputs, tell_sinks_what_is_read
 from directkafka.pipeline.execution.session import active_session_kept, check_executors, session_for
 from directkafka.pipeline.execution.transform import GivenTransform, Transform, transform_given, transform_named
 from directkafka.pipeline.file import check_name, load, parse_trigger
+from directkafka.pipeline.isolation.policy import DeadLetterPolicy
+from directkafka.pipeline.isolation.writer import isolating
 from directkafka.pipeline.ledger.store_group import Ledgers
 from directkafka.pipeline.notebook import NotebookViews
 from directkafka.pipeline.progress import Reporter, log_report
@@ -52,7 +54,8 @@ class Pipeline(NotebookViews):
         transform: a query over the view ``source``, a function from a DataFrame to one or to a dict of them, or an
             :class:`ArrowTransform`. None: the source's columns as they are.
         sinks: where the output goes; a dict binds the transform's named outputs. A sink belongs to one pipeline.
-        dead_letters: a sink for the records that the transform rejects, each as it came and with the reason.
+        dead_letters: a sink for the records that the transform rejects, each as it came and with the reason; or a
+            :class:`DeadLetterPolicy`, which also says what becomes of records that make their batch fail.
         trigger: ``"1s"``, ``"available-now"``, ``{"delay": "1s"}`` or ``{"records": 100000, "at_most": "5s"}``; under
             the direct engine also a function of a :class:`Moment` (now, start and end of the last batch, backlog),
             which says how many milliseconds to wait, and is asked again after them; 0 is now.
@@ -80,7 +83,7 @@ class Pipeline(NotebookViews):
         source: Mapping[str, str],
         transform: GivenTransform = None,
         sinks: Sinks,
-        dead_letters: Sink | None = None,
+        dead_letters: Sink | DeadLetterPolicy | None = None,
         trigger: GivenTrigger = "1s",
         engine: str = "direct",
         checkpoint: str | os.PathLike[str] | None = None,
@@ -96,7 +99,8 @@ class Pipeline(NotebookViews):
         check_name(name)
         self.name = name
         self.report = report
-        self._routes = route_outputs(sinks, dead_letters)
+        policy = DeadLetterPolicy.of(dead_letters)
+        self._routes = route_outputs(sinks, None if policy is None else policy.sink)
         self._source = PipelineSource.of(
             source, self._routes, commit_to_group=commit_to_group, is_structured=checkpoint is not None
         )
@@ -110,7 +114,8 @@ class Pipeline(NotebookViews):
         self._output_mode = output_mode
         if execution not in ("auto", "spark"):
             raise OptionError(option="execution", reason=f"expected 'auto' or 'spark', found {execution!r}")
-        self._make_writers = partial(make_writers, execution=execution)
+        around = isolating(policy, is_structured=checkpoint is not None)
+        self._make_writers = partial(make_writers, execution=execution, around=around)
         self._master = master
         self._spark_conf = dict(spark_conf or {})
         self._retry_ms_max = retry_ms_max
@@ -128,25 +133,10 @@ class Pipeline(NotebookViews):
             OptionError: the file has mistakes; the message names file, place and remedy of each.
         """
         spec = load(path)
-        sinks, dead_letters = spec.sinks()
+        arguments = spec.arguments()
+        transform = transform_named(**spec.transform.model_dump(), folder=spec.path.resolve().parent)
         try:
-            return cls(
-                spec.pipeline.name,
-                source=spec.source_options(),
-                transform=transform_named(**spec.transform.model_dump(), folder=spec.path.resolve().parent),
-                sinks=sinks,
-                dead_letters=dead_letters,
-                trigger=spec.pipeline.trigger,
-                engine=spec.pipeline.engine,
-                checkpoint=spec.pipeline.checkpoint,
-                output_mode=spec.pipeline.output_mode,
-                execution=spec.pipeline.execution,
-                commit_to_group=spec.pipeline.commit_to_group,
-                master=spec.spark.master,
-                spark_conf=spec.spark.conf,
-                report=report,
-                retry_ms_max=spec.pipeline.retry_ms_max,
-            )
+            return cls(**arguments, transform=transform, report=report)
         except OptionError as error:
             raise spec.masked(replace(error, where=", ".join(filter(None, (str(path), error.where))))) from None
 
@@ -340,7 +330,7 @@ class Pipeline(NotebookViews):
 
     def _compiled(
         self, session: SparkSession, routes: tuple[Route, ...]
-    ) -> tuple[BatchWriter | NativeWriter | StructuredEngine, str]:
+    ) -> tuple[RangesWriter | StructuredEngine, str]:
         """What can check transform and sinks without running, and a remark on who carries the rows."""
         if self._checkpoint is None:
             writers, remark = self._make_writers(session, self.source_in(session), self.transform(session), routes)

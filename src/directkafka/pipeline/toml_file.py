@@ -232,13 +232,16 @@ def _routing_problems(section: Mapping[str, Any]) -> Iterator[tuple[str, str]]:
         yield _TABLE, f"the tables are named by {TABLE_FROM} and {TABLES}: keep one of both"
 
 
-def sink_errors(section: Mapping[str, Any], file: TomlFile, *place: str) -> Iterator[OptionError]:
+def sink_errors(
+    section: Mapping[str, Any], file: TomlFile, *place: str, beside: Sequence[str] = ()
+) -> Iterator[OptionError]:
     """One error for each name of a sink's section that is wrong.
 
     Args:
         section: what the file has.
         file: for the lines.
         place: where the section stands in the file.
+        beside: names that it may have beside the sink's, and that are looked at elsewhere.
     """
 
     def wrong(reason: str, *inner: object) -> OptionError:
@@ -265,7 +268,7 @@ def sink_errors(section: Mapping[str, Any], file: TomlFile, *place: str) -> Iter
         yield wrong(str(error))
         return
     arguments = {_TABLE: "any", **arguments} if is_routed else arguments
-    names = [TYPE, OUTPUT, *known, *[TABLE_FROM, TABLES] * (_TABLE in known)]
+    names = [TYPE, OUTPUT, *known, *[TABLE_FROM, TABLES] * (_TABLE in known), *beside]
     for details in _unknown_first(problems(sink, arguments), lambda _: names):
         argument, *inner = details["loc"]
         name = sink.SECTION_NAMES.get(argument, argument)

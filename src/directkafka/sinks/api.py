@@ -48,7 +48,7 @@ class LedgerEntry:
         progress: one item per partition that the pipeline has ever read, sorted; not of topics that are deleted for
             good, of which ``total_rows`` has the number of offsets under :data:`directkafka.sinks.ledger.FORGOTTEN`.
         row_counts: rows of this batch by sink name; beside them the ids of the schemas that it was read with, under
-            the keys :data:`directkafka.sinks.ledger.SCHEMA_IDS`.
+            the keys :data:`directkafka.sinks.ledger.SCHEMA_IDS`, and the records that were set apart.
         total_rows: rows of all batches by sink name.
         committed_at_ms: when, in milliseconds since 1970 (the driver's clock).
         format_version: :data:`FORMAT_VERSION` of the program that wrote it.
@@ -207,6 +207,21 @@ class Store(ABC):
             RowRejectedError, SchemaMismatchError: the store refuses the rows; rolled back.
             CommitUnknownError: no answer came and the ledger could not be read since.
         """
+
+    def rehearse(
+        self,
+        entry: LedgerEntry,
+        *,
+        previous: LedgerEntry | None,
+        writes: Sequence[tuple[Sink, BatchAttempt, Sequence[TaskReport]]] = (),
+    ) -> None:
+        """Do all of :meth:`commit` but its end, and take it back: to find out which rows are refused.
+
+        Raises:
+            DirectKafkaError: what :meth:`commit` would raise.
+            NotImplementedError: this store has no way to do that.
+        """
+        raise NotImplementedError(f"{self.identity} cannot take rows back")
 
     def pipelines(self) -> tuple[str, ...]:
         """Names of the pipelines that have committed here, sorted; no fence is needed, and nothing is changed."""

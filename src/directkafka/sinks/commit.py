@@ -20,12 +20,12 @@ import uuid
 from abc import abstractmethod
 from collections import Counter
 from collections.abc import Callable, Sequence
-from contextlib import AbstractContextManager
+from contextlib import AbstractContextManager, suppress
 from typing import Generic, TypeVar
 
 from tenacity import Retrying, retry_if_exception_type, stop_after_delay, wait_exponential
 
-from directkafka.errors import CommitUnknownError, FencedError, StoreError, StoreUnavailableError
+from directkafka.errors import CommitUnknownError, DirectKafkaError, FencedError, StoreError, StoreUnavailableError
 from directkafka.fault_points import fault_point
 from directkafka.sinks.api import BatchAttempt, LedgerEntry, Sink, Store, TaskReport
 from directkafka.sinks.ledger import PipelineState, check_count, check_stands, check_successor, with_counts
@@ -36,6 +36,10 @@ Transaction = TypeVar("Transaction")
 Found = TypeVar("Found")
 
 _log = logging.getLogger("directkafka.sinks.commit")
+
+
+class _RehearsedError(Exception):
+    """All was well, and is to be taken back."""
 
 
 class LedgerStore(Store, Generic[Transaction]):
@@ -80,15 +84,7 @@ class LedgerStore(Store, Generic[Transaction]):
         try:
             with self.transaction(entry, previous, commit_id, writes) as transaction:
                 fault_point("commit.begun")
-                self.advance(transaction, entry, previous)
-                counts = Counter[str]()
-                for sink, batch, reports in writes:
-                    rows = self.apply(transaction, sink, batch, reports)
-                    reported = sum(report.rows for report in reports)
-                    check_count(store=self.label, sink=sink.name, reported=reported, found=rows)
-                    counts[sink.name] += rows
-                counted = with_counts(entry, previous, counts)
-                self.write_entry(transaction, counted)
+                counted = self._move_rows(transaction, entry, previous, writes)
                 fault_point("commit.rows_moved")
                 committed = counted
                 self.end(transaction, counted)
@@ -100,6 +96,33 @@ class LedgerStore(Store, Generic[Transaction]):
         fault_point("commit.answered")
         self.tidy(transaction, committed)
         return committed
+
+    def rehearse(self, entry: LedgerEntry, *, previous: LedgerEntry | None, writes: Sequence[Write] = ()) -> None:
+        """A commit without its end; see :meth:`directkafka.sinks.api.Store.rehearse`."""
+        try:
+            commit_id = self.new_commit_id()
+            with suppress(_RehearsedError), self.transaction(entry, previous, commit_id, writes) as transaction:
+                self._move_rows(transaction, entry, previous, writes)
+                raise _RehearsedError
+        except Exception as error:
+            if isinstance(error, DirectKafkaError) or not self.is_undecided(error, was_asked=False):
+                raise
+            raise StoreUnavailableError(store=self.label, cause=_said(error)) from error
+
+    def _move_rows(
+        self, transaction: Transaction, entry: LedgerEntry, previous: LedgerEntry | None, writes: Sequence[Write]
+    ) -> LedgerEntry:
+        """Advance, apply and count; the entry with its counts."""
+        self.advance(transaction, entry, previous)
+        counts = Counter[str]()
+        for sink, batch, reports in writes:
+            rows = self.apply(transaction, sink, batch, reports)
+            reported = sum(report.rows for report in reports)
+            check_count(store=self.label, sink=sink.name, reported=reported, found=rows)
+            counts[sink.name] += rows
+        counted = with_counts(entry, previous, counts)
+        self.write_entry(transaction, counted)
+        return counted
 
     def new_commit_id(self) -> str:
         """What tells a commit from every other one."""

@@ -34,6 +34,9 @@ OFFSET_COUNTS = frozenset({FORGOTTEN, SKIPPED})
 #: Keys of ``row_counts`` that are no sink's, by column: the id of the registry's schema that the batch was read with.
 SCHEMA_IDS: Final = {"value": "(schema id of value)", "key": "(schema id of key)"}
 
+#: In ``row_counts``, before the name of each record that the batch went without; see :func:`records_set_apart`.
+SET_APART: Final = "(set apart) "
+
 
 def row_count(total_rows: Mapping[str, int]) -> int:
     """The rows of all sinks; offsets that were not read are no rows."""
@@ -41,8 +44,12 @@ def row_count(total_rows: Mapping[str, int]) -> int:
 
 
 def sink_rows(entry: LedgerEntry) -> dict[str, int]:
-    """The rows of an entry's batch by sink name; ids of schemas are no rows."""
-    return {name: rows for name, rows in entry.row_counts.items() if name not in SCHEMA_IDS.values()}
+    """The rows of an entry's batch by sink name; ids of schemas and records that were set apart are no rows."""
+    return {name: rows for name, rows in entry.row_counts.items() if not _is_note(name)}
+
+
+def _is_note(name: str) -> bool:
+    return name in SCHEMA_IDS.values() or name.startswith(SET_APART)
 
 
 def schema_ids(entry: LedgerEntry) -> dict[str, int]:
@@ -51,9 +58,21 @@ def schema_ids(entry: LedgerEntry) -> dict[str, int]:
     return {column: counts[name] for column, name in SCHEMA_IDS.items() if name in counts}
 
 
-def with_schema_ids(entry: LedgerEntry, ids: Mapping[str, int]) -> LedgerEntry:
-    """An entry that is about to be committed, with the ids of the schemas that its batch is read with, by column."""
-    return replace(entry, row_counts={SCHEMA_IDS[column]: number for column, number in ids.items()})
+def records_set_apart(entry: LedgerEntry) -> tuple[str, ...]:
+    """The records that an entry's batch went without, as texts: ``topic-partition@offset``."""
+    return tuple(name.removeprefix(SET_APART) for name in entry.row_counts if name.startswith(SET_APART))
+
+
+def with_notes(entry: LedgerEntry, *, schema_ids: Mapping[str, int], set_apart: Iterable[str] = ()) -> LedgerEntry:
+    """An entry that is about to be committed, with what its batch must be done again by in another store.
+
+    Args:
+        entry: the entry.
+        schema_ids: the ids of the schemas that the batch is read with, by column.
+        set_apart: the records that it goes without, see :func:`records_set_apart`.
+    """
+    notes = {SCHEMA_IDS[column]: number for column, number in schema_ids.items()}
+    return replace(entry, row_counts=notes | {SET_APART + place: 1 for place in set_apart})
 
 
 Checked = TypeVar("Checked", bound="DataclassInstance")
@@ -286,14 +305,14 @@ def check_count(*, store: str, sink: str, reported: int, found: int) -> None:
 def with_counts(entry: LedgerEntry, previous: LedgerEntry | None, row_counts: Mapping[str, int]) -> LedgerEntry:
     """The entry with this batch's rows by sink, and the totals carried on from the entry before it.
 
-    What the entry has as totals already is added to them: offsets that a reset skips. Ids of schemas stay.
+    What the entry has as totals already is added to them: offsets that a reset skips. Its notes stay.
     """
     totals = dict(previous.total_rows) if previous and not is_dropped(entry) else {}
     if forgotten := _forgotten(entry, previous):
         totals[FORGOTTEN] = totals.get(FORGOTTEN, 0) + sum(partition.end - partition.origin for partition in forgotten)
     for name, count in (*entry.total_rows.items(), *row_counts.items()):
         totals[name] = totals.get(name, 0) + count
-    kept = {SCHEMA_IDS[column]: number for column, number in schema_ids(entry).items()}
+    kept = {name: number for name, number in entry.row_counts.items() if _is_note(name)}
     return replace(entry, row_counts=kept | dict(row_counts), total_rows=totals)
 
 

@@ -13,7 +13,7 @@ from directkafka.options.spec import RawOptions
 from directkafka.payloads.reader_schemas import with_reader_schemas
 from directkafka.pipeline.run_writers import RunWriters
 from directkafka.sinks.api import LedgerEntry
-from directkafka.sinks.ledger import with_schema_ids
+from directkafka.sinks.ledger import with_notes
 
 OLD, NEW = ({"type": "record", "name": "Click", "fields": [{"name": name, "type": "int"}]} for name in ("id", "page"))
 
@@ -54,7 +54,7 @@ def writers_of(server: RegistryServer, events: list[str], **more: str) -> RunWri
 
 
 def entry(**ids: int) -> LedgerEntry:
-    return with_schema_ids(LedgerEntry(pipeline="p", generation=1, lineage="l", batch_id=3, progress=()), ids)
+    return with_notes(LedgerEntry(pipeline="p", generation=1, lineage="l", batch_id=3, progress=()), schema_ids=ids)
 
 
 def test_a_batch_of_another_schema_has_a_writer_of_its_own(

@@ -24,7 +24,7 @@ from directkafka.pipeline.ledger.store_group import Ledgers
 from directkafka.pipeline.run_writers import RunWriters
 from directkafka.planning.reset_target import RowsPolicy
 from directkafka.sinks.api import LedgerEntry
-from directkafka.sinks.ledger import schema_ids, with_schema_ids
+from directkafka.sinks.ledger import schema_ids, with_notes
 
 AWAY = StoreUnavailableError(store="b", cause="gone fishing")
 
@@ -109,7 +109,7 @@ def test_a_pinned_batch_is_read_with_the_schemas_of_its_entry_and_the_next_one_w
     first, second = entries_after_crash_between_the_stores()
     assert first is not None
     world = World()
-    stores = two_stores(world, (with_schema_ids(first, {"value": 1}), second), generation=1)
+    stores = two_stores(world, (with_notes(first, schema_ids={"value": 1}), second), generation=1)
     one = bench(world=world, stores=stores, latest=25)
     asked: list[dict[str, int]] = []
 

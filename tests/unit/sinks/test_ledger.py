@@ -17,7 +17,7 @@ from directkafka.sinks.ledger import (
     sink_rows,
     state_from_row,
     with_counts,
-    with_schema_ids,
+    with_notes,
 )
 
 
@@ -32,7 +32,7 @@ def test_totals_carry_on() -> None:
 
 
 def test_ids_of_schemas_stand_beside_the_rows_of_their_batch_and_are_none() -> None:
-    first = with_counts(with_schema_ids(entry(0, at(T0, 5)), {"value": 17, "key": 3}), None, {"rows": 5})
+    first = with_counts(with_notes(entry(0, at(T0, 5)), schema_ids={"value": 17, "key": 3}), None, {"rows": 5})
     assert schema_ids(first) == {"value": 17, "key": 3}
     assert (sink_rows(first), first.total_rows) == ({"rows": 5}, {"rows": 5})
     second = with_counts(entry(1, at(T0, 9)), first, {"rows": 4})

@@ -29,10 +29,11 @@ import uuid
 from collections.abc import Callable, Collection, Mapping, Sequence
 from contextlib import ExitStack, suppress
 from dataclasses import replace
+from functools import partial
 from threading import Event
 from typing import NamedTuple
 
-from directkafka.errors import WorkerLostError
+from directkafka.errors import RowRejectedError, WorkerLostError
 from directkafka.errors.kafka import TransactionTooSlowError
 from directkafka.fault_points import fault_point
 from directkafka.kafka.consumer.range_task import ReadCount
@@ -40,8 +41,8 @@ from directkafka.offsets import Positions, TopicPartition, to_nested
 from directkafka.options.limits import NO_WAIT, MinOffsets
 from directkafka.pipeline.direct.batch_planner import RAISE_TIMEOUT, Planned, Planner, log_losses
 from directkafka.pipeline.direct.prefetch import PlannedBatch, PrefetchedBatch
-from directkafka.pipeline.execution.batch_writer import BatchWriter, WrittenBatch
-from directkafka.pipeline.execution.native.writer import NativeWriter
+from directkafka.pipeline.execution.batch_writer import RangesWriter, WrittenBatch
+from directkafka.pipeline.isolation.writer import IsolatingWriter, write_again
 from directkafka.pipeline.ledger.commit_session import CommitSession
 from directkafka.pipeline.ledger.pause import PAUSE_POLL_S, Pause
 from directkafka.pipeline.ledger.store_group import Ledgers
@@ -52,7 +53,6 @@ from directkafka.pipeline.status import PipelineStatus, Step
 from directkafka.planning.plan import PlanPolicy
 from directkafka.planning.trigger import AvailableNow, Moment, Trigger, asks_backlog, wait_ms
 from directkafka.sinks.api import LedgerEntry
-from directkafka.sinks.ledger import schema_ids
 from directkafka.spark.source_cluster import SourceCluster
 
 log = logging.getLogger("directkafka.pipeline")
@@ -97,7 +97,7 @@ class DirectEngine:
         name: str,
         *,
         cluster: SourceCluster,
-        writers: RunWriters[BatchWriter | NativeWriter],
+        writers: RunWriters[RangesWriter],
         ledgers: Ledgers,
         starting: Positions,
         policy: PlanPolicy,
@@ -247,7 +247,7 @@ class DirectEngine:
     def _catch_up(self, ahead: LedgerEntry, behind: Sequence[int]) -> None:
         """The newest batch for the stores that lack it, from the ranges that the others committed."""
         log.warning("%s: %d store(s) lack batch %d; it is redone there", self._name, len(behind), ahead.batch_id)
-        entry = self._session.entry(ahead.batch_id, ahead.lineage, ahead.progress, schema_ids=schema_ids(ahead))
+        entry = self._session.entry_again(ahead)
         stores = self._ledgers.identities_of(behind)
         # First of all: also for rows that are kept the sinks must have the columns that these were written with.
         writer = self._writers.of(ahead)
@@ -258,12 +258,10 @@ class DirectEngine:
             fixed = "cannot be made smaller, since another store has it as it is."
             raise replace(error, remedy=RAISE_TIMEOUT + fixed) from error
 
-    def _write_pinned(
-        self, ahead: LedgerEntry, writer: BatchWriter | NativeWriter, stores: Collection[str]
-    ) -> WrittenBatch:
+    def _write_pinned(self, ahead: LedgerEntry, writer: RangesWriter, stores: Collection[str]) -> WrittenBatch:
         pinned = self._planner.pinned(ahead)
         log_losses(pinned.batch, self._ledgers.sinks)
-        return writer.write(self._session.attempt(ahead.batch_id), pinned.tasks, stores=stores)
+        return write_again(writer, ahead, self._session.attempt(ahead.batch_id), pinned.tasks, stores)
 
     # 3 to 5 -------------------------------------------------------------------------------------------------
 
@@ -278,6 +276,8 @@ class DirectEngine:
                 done = self._batch()
             except TransactionTooSlowError as error:
                 self._planner.plan_smaller(error)
+            except RowRejectedError as error:
+                self._find_refused(error)
             else:
                 self._is_in_doubt = False
                 return done
@@ -299,7 +299,7 @@ class DirectEngine:
             fault_point("batch.written")
             watch.lap("write")
             self._status.at(Step.COMMIT)
-            entry = self._entry(begun)
+            entry = self._entry(begun, written.set_apart)
             self._begin_ahead(begun, entry)
             self._unreported = _Committed(begun, written.read, watch)
             self._session.commit(entry, written)
@@ -307,9 +307,20 @@ class DirectEngine:
         self._unreported = None
         return True
 
-    def _entry(self, begun: PlannedBatch) -> LedgerEntry:
-        lineage, ids = self._ledgers.entry.lineage, self._writers.schema_ids
-        return self._session.entry(begun.name.batch_id, lineage, begun.batch.progress, schema_ids=ids)
+    def _find_refused(self, error: RowRejectedError) -> None:
+        """Find the records whose rows a store has refused, for the next try; or raise, where that cannot be."""
+        failed, self._unreported = self._unreported, None
+        self._give_up_ahead()
+        # What one store has committed, all others must commit.
+        if failed is None or not isinstance(self._writer, IsolatingWriter) or self._ledgers.one_has(failed.begun.name):
+            raise error
+        begun = failed.begun
+        rehearse = partial(self._session.rehearse, self._entry(begun, ()))
+        self._writer.find_refused(begun.name, begun.tasks, error, stores=self._ledgers.identities, rehearse=rehearse)
+
+    def _entry(self, begun: PlannedBatch, set_apart: Collection[str]) -> LedgerEntry:
+        of_batch = begun.name.batch_id, self._ledgers.entry.lineage, begun.batch.progress
+        return self._session.entry(*of_batch, schema_ids=self._writers.schema_ids, set_apart=set_apart)
 
     def _report_committed(self, committed: _Committed) -> None:
         """Step 5 of a batch that all stores have."""

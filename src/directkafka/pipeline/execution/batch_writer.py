@@ -17,11 +17,12 @@ from collections.abc import Callable, Collection, Mapping, Sequence
 from contextlib import ExitStack
 from dataclasses import dataclass, replace
 from functools import partial
-from typing import Self
+from typing import Protocol, Self
 
-from pyspark.sql import DataFrame
+import pyarrow as pa
+from pyspark.sql import DataFrame, SparkSession
 
-from directkafka.errors import RangeNotReadError
+from directkafka.errors import RangeNotReadError, TransformError
 from directkafka.kafka.consumer.range_task import RangeTask, ReadCount, read_by_topic
 from directkafka.offsets import OffsetRange, total_count
 from directkafka.options.payloads import Payloads
@@ -34,7 +35,7 @@ from directkafka.pipeline.execution.outputs import outputs_of
 from directkafka.pipeline.execution.rejection import DEAD_LETTERS
 from directkafka.pipeline.execution.routes import Route
 from directkafka.pipeline.execution.second_phases import Part, finish_parts
-from directkafka.pipeline.execution.transform import SqlTransform, Transform, reads_alone, remarks
+from directkafka.pipeline.execution.transform import SqlTransform, Transform, batch_wide_part, reads_alone, remarks
 from directkafka.pipeline.execution.two_phase import check_speculation
 from directkafka.pipeline.execution.write_task import ProofUnion
 from directkafka.planning.placement import task_count
@@ -53,12 +54,14 @@ class WrittenBatch:
         reports: per route, the reports of its tasks.
         read: how much was read from Kafka, by topic; empty where Spark reads.
         early: stores in whose open transactions rows lie; with the transaction, these rows go.
+        set_apart: the records that it goes without, see :func:`directkafka.sinks.ledger.records_set_apart`.
     """
 
     name: BatchAttempt
     reports: tuple[tuple[Sink, tuple[TaskReport, ...]], ...]
     read: Mapping[str, ReadCount]
     early: tuple[TransactionalStore, ...] = ()
+    set_apart: tuple[str, ...] = ()
 
     def __enter__(self) -> Self:
         return self
@@ -76,6 +79,32 @@ class WrittenBatch:
         """Whether the rows for all stores of these identities outlast a failed commit."""
         written = {sink.store.identity for sink, _ in self.reports}
         return written.issuperset(stores) and not any(store.identity in stores for store in self.early)
+
+
+class RangesWriter(Protocol):
+    """What turns planned ranges into written rows, batch after batch."""
+
+    @property
+    def session(self) -> SparkSession:
+        """The pipeline's own."""
+
+    def check(self) -> tuple[str, ...]:
+        """Look at transform and sinks, making and changing nothing; remarks for the user."""
+
+    def prepare(self) -> None:
+        """Make what tables are not there."""
+
+    @property
+    def may_run_ahead(self) -> bool:
+        """Whether a batch may be written while the one before it is committed."""
+
+    def begin(
+        self, name: BatchAttempt, tasks: Sequence[RangeTask], *, stores: Collection[str]
+    ) -> BackgroundJob[WrittenBatch]:
+        """Write a batch in the background."""
+
+    def write(self, name: BatchAttempt, tasks: Sequence[RangeTask], *, stores: Collection[str]) -> WrittenBatch:
+        """Write a batch for the stores of these identities."""
 
 
 class BatchWriter:
@@ -137,6 +166,36 @@ class BatchWriter:
         for writer in self._writers:
             writer.sink.check(writer.schema)
         return notes
+
+    def check_divisible(self) -> None:
+        """Refuse a transform whose rows depend on which records are in one batch: a half would give other rows.
+
+        Raises:
+            TransformError: it aggregates, windows, removes duplicates, or joins the batch with itself.
+        """
+        outputs, source = self.plans(), self._session.table("source")
+        for name, frame in outputs.items():
+            if name != DEAD_LETTERS and (why := batch_wide_part(frame, source)) is not None:
+                raise TransformError(
+                    source=f"output {name!r}",
+                    cause=f"it has {why}, so a part of a batch gives other rows than the whole, and records that make "
+                    "a batch fail cannot be looked for: remove on_error = 'isolate', or that",
+                )
+
+    @property
+    def session(self) -> SparkSession:
+        """The pipeline's own."""
+        return self._session
+
+    @property
+    def source_schema(self) -> pa.Schema:
+        """The columns of the source."""
+        return arrow_schema(self._sample)
+
+    @property
+    def letters_writer(self) -> OutputWriter:
+        """The writer of dead letters, once the columns are known."""
+        return next(writer for writer in self._writers if writer.route.output == DEAD_LETTERS)
 
     @property
     def payloads(self) -> Payloads:

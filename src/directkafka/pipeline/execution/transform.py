@@ -30,6 +30,8 @@ if TYPE_CHECKING:
     from py4j.java_gateway import JavaObject
 
 _PER_BATCH = frozenset({"Aggregate", "Window", "Deduplicate", "Distinct"})
+#: Nodes that compare rows of both their sides.
+_COMPARES = frozenset({"Join", "LateralJoin", "AsOfJoin", "Intersect", "IntersectAll", "Except", "ExceptAll"})
 _CUTS = frozenset({"GlobalLimit", "LocalLimit", "Offset"})
 _OPERATOR = re.compile(r"^[\s:+\-*!'()\d]*([A-Za-z]\w*)", re.MULTILINE)
 _CLOCK = re.compile(r"\b(current_timestamp|current_date|current_time|localtimestamp|now)\(")
@@ -152,6 +154,29 @@ def reads_alone(frame: DataFrame, source: DataFrame) -> bool:
     )
 
 
+def batch_wide_part(frame: DataFrame, source: DataFrame) -> str | None:
+    """What in a plan lets a row depend on other records of its batch; None: nothing does.
+
+    Args:
+        frame: an output.
+        source: the batch.
+    """
+    if is_per_batch(frame):
+        return "an aggregate, a window or the removal of duplicates"
+    plan, known = _Plan.of(frame), list(_Plan.of(source).leaves())
+
+    def reads_batch(node: JavaObject) -> bool:
+        return any(leaf.sameResult(other) for leaf in plan.leaves(node) for other in known)
+
+    if any(reads_batch(subquery) for subquery in _each(plan.root.subqueriesAll())):
+        return "a subquery over the batch"
+    for node in plan.nodes():
+        sides = list(_each(node.children()))
+        if node.nodeName() in _COMPARES and len(sides) > 1 and all(map(reads_batch, sides)):
+            return "a join of the batch with itself"
+    return None
+
+
 def _is_cut(frame: DataFrame, source: DataFrame) -> bool:
     """Whether a LIMIT or an OFFSET lies between the source and an output.
 
@@ -178,6 +203,10 @@ class _Plan:
         root = frame._jdf.queryExecution().analyzed()
         return cls(root, {node.id(): node for node in _nodes(root) if node.nodeName() == "CTERelationDef"})
 
+    def nodes(self) -> Iterator[JavaObject]:
+        """All nodes, those of definitions too."""
+        yield from _nodes(self.root)
+
     def leaves(self, below: JavaObject | None = None) -> Iterator[JavaObject]:
         """The leaves below a node; a name that ``WITH`` defines is no leaf, but stands for its definition's."""
         for node in _nodes(self.root if below is None else below):
@@ -190,9 +219,13 @@ class _Plan:
 def _nodes(plan: JavaObject) -> Iterator[JavaObject]:
     """The nodes of a plan, from the root down."""
     yield plan
-    children = plan.children()
-    for number in range(children.size()):
-        yield from _nodes(children.apply(number))
+    for child in _each(plan.children()):
+        yield from _nodes(child)
+
+
+def _each(plans: JavaObject) -> Iterator[JavaObject]:
+    """The plans of a sequence of Scala's."""
+    return (plans.apply(number) for number in range(plans.size()))
 
 
 def is_per_batch(frame: DataFrame) -> bool:

@@ -25,7 +25,7 @@ from directkafka.pipeline.progress import BatchReport, Reporter, Stopwatch
 from directkafka.pipeline.status import PipelineStatus
 from directkafka.planning.reset_target import RowsPolicy
 from directkafka.sinks.api import BatchAttempt, LedgerEntry
-from directkafka.sinks.ledger import with_schema_ids
+from directkafka.sinks.ledger import records_set_apart, schema_ids, with_notes
 from directkafka.sinks.record_rows import RecordDeletionSink, RecordRows
 
 if TYPE_CHECKING:
@@ -60,6 +60,7 @@ class CommitSession:
         *,
         not_before_ms: int = 0,
         schema_ids: Mapping[str, int] = MappingProxyType({}),
+        set_apart: Iterable[str] = (),
     ) -> LedgerEntry:
         """A batch's entry, under the generation that is held.
 
@@ -67,6 +68,7 @@ class CommitSession:
             batch_id, lineage, progress: the batch's.
             not_before_ms: what its time must not lie before, whatever this machine's clock says.
             schema_ids: the registry's schemas that its records are read with, by column.
+            set_apart: the records that it goes without, see :func:`directkafka.sinks.ledger.records_set_apart`.
         """
         entry = LedgerEntry(
             pipeline=self._pipeline,
@@ -76,7 +78,17 @@ class CommitSession:
             progress=progress,
             committed_at_ms=max(int(time.time() * 1000), not_before_ms),
         )
-        return with_schema_ids(entry, schema_ids)
+        return with_notes(entry, schema_ids=schema_ids, set_apart=set_apart)
+
+    def entry_again(self, ahead: LedgerEntry) -> LedgerEntry:
+        """The entry of a batch that one store has, for those that lack it."""
+        return self.entry(
+            ahead.batch_id,
+            ahead.lineage,
+            ahead.progress,
+            schema_ids=schema_ids(ahead),
+            set_apart=records_set_apart(ahead),
+        )
 
     def attempt(self, batch_id: int) -> BatchAttempt:
         """A new try of a batch."""
@@ -131,6 +143,17 @@ class CommitSession:
             raise
         if keeps:
             self._pending = None
+
+    def rehearse(self, entry: LedgerEntry, written: WrittenBatch) -> None:
+        """Do what :meth:`commit` would do in each store, and take it back.
+
+        Raises:
+            DirectKafkaError: what a store refuses.
+            NotImplementedError: a store cannot take rows back.
+        """
+        for ledger in self._ledgers.lacking(None):
+            own = replace(entry, progress=with_own_origins(entry.progress, ledger.entry))
+            ledger.store.rehearse(own, previous=ledger.entry, writes=written.for_store(ledger.store))
 
     def join(self, ahead: LedgerEntry, stores: Sequence[int]) -> None:
         """Let stores that have no entry begin where the others stand; they have nothing of what lies before."""

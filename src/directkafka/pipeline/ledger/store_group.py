@@ -24,12 +24,11 @@ from directkafka.pipeline.execution.routes import Route
 from directkafka.pipeline.ledger.pause import paused_at_ms
 from directkafka.pipeline.ledger.reconcile import Recovery, reconcile
 from directkafka.pipeline.progress import TableRows
-from directkafka.sinks.api import LedgerEntry, Sink, Store
+from directkafka.sinks.api import BatchAttempt, LedgerEntry, Sink, Store
 from directkafka.sinks.ledger import sink_rows
 
 if TYPE_CHECKING:
-    from directkafka.pipeline.execution.batch_writer import BatchWriter
-    from directkafka.pipeline.execution.native.writer import NativeWriter
+    from directkafka.pipeline.execution.batch_writer import RangesWriter
 
 _given_back: Final = threading.Condition()
 
@@ -168,6 +167,10 @@ class Ledgers:
         """What each store stands at, as it was last read or committed."""
         return tuple(ledger.entry for ledger in self._ledgers)
 
+    def one_has(self, batch: BatchAttempt) -> bool:
+        """Whether a store has committed the batch, by this try or another one."""
+        return any(entry is not None and entry.batch_id == batch.batch_id for entry in self.entries)
+
     def row_counts(self) -> dict[str, int]:
         """Rows of the last batch by sink name."""
         counts: dict[str, int] = {}
@@ -193,7 +196,7 @@ class Ledgers:
             for table, rows in sink_rows(ledger.entry).items()
         )
 
-    def take_over(self, writer: BatchWriter | NativeWriter) -> tuple[str, ...]:
+    def take_over(self, writer: RangesWriter) -> tuple[str, ...]:
         """Steps 0 and 1 of every engine: whoever cannot run ends before he fences, and disturbs no older driver.
 
         Args:

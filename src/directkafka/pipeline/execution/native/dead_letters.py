@@ -61,6 +61,11 @@ class LettersOfBatch:
         empty = pa.RecordBatch.from_arrays([pa.array([], field.type) for field in source], schema=source)
         return self.divert({}, empty)[DEAD_LETTERS].schema
 
+    def of_records(self, records: pa.RecordBatch, reasons: pa.Array) -> pa.RecordBatch:
+        """The dead letters of records that are as they came, each with its reason."""
+        letters = records.select(list(self.columns)).append_column(TOLD, reasons)
+        return _as_records(letters) if self.is_record else letters
+
     @staticmethod
     def shown(batch: pa.RecordBatch) -> pa.RecordBatch:
         """The records of a batch that can be read, in the columns that the function is given."""
@@ -104,8 +109,7 @@ class LettersOfBatch:
             joined = single.group_by("row", use_threads=False).aggregate([(TOLD, "list")]).combine_chunks()
             rows = joined.column("row").combine_chunks()
             told = pc.binary_join(joined.column(f"{TOLD}_list").combine_chunks(), BETWEEN_REASONS)
-        letters = records.select(list(self.columns)).take(rows).append_column(TOLD, told)
-        return _as_records(letters) if self.is_record else letters
+        return self.of_records(records.take(rows), told)
 
 
 def diverted(schemas: Schemas, letters: pa.Schema | None) -> dict[str, pa.Schema]:

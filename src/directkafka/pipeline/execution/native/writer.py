@@ -13,7 +13,7 @@ from __future__ import annotations
 
 import pickle
 import uuid
-from collections.abc import Collection, Sequence
+from collections.abc import Callable, Collection, Sequence
 from contextlib import ExitStack
 from dataclasses import replace
 from functools import partial
@@ -28,7 +28,7 @@ from directkafka.kafka.consumer.range_task import RangeTask, ReadCount, read_by_
 from directkafka.options.payloads import Payloads
 from directkafka.options.source import SourceOptions
 from directkafka.pipeline.execution.background_job import BackgroundJob
-from directkafka.pipeline.execution.batch_writer import BatchWriter, WrittenBatch
+from directkafka.pipeline.execution.batch_writer import BatchWriter, RangesWriter, WrittenBatch
 from directkafka.pipeline.execution.executor_errors import job_errors
 from directkafka.pipeline.execution.kept import Keeper
 from directkafka.pipeline.execution.native.arrow_transform import ArrowTransform, Schemas, schemas_of
@@ -122,6 +122,11 @@ class NativeWriter:
             SchemaMismatchError: see :meth:`~directkafka.sinks.api.Sink.prepare`.
         """
         self._by_spark.prepare()
+
+    @property
+    def session(self) -> SparkSession:
+        """The pipeline's own."""
+        return self._session
 
     @property
     def may_run_ahead(self) -> bool:
@@ -233,9 +238,19 @@ class _Shared(TypedDict):
     min_partitions: int | None
 
 
+#: Puts a writer around another one, which it is given together with the same pipeline's writer by Spark.
+Around = Callable[[RangesWriter, BatchWriter], RangesWriter]
+
+
 def make_writers(
-    session: SparkSession, source: SourceOptions, transform: Transform, routes: Sequence[Route], *, execution: str
-) -> tuple[RunWriters[BatchWriter | NativeWriter], str]:
+    session: SparkSession,
+    source: SourceOptions,
+    transform: Transform,
+    routes: Sequence[Route],
+    *,
+    execution: str,
+    around: Around | None = None,
+) -> tuple[RunWriters[RangesWriter], str]:
     """The writers of a run under the direct engine, and a remark for the user on who carries its rows.
 
     Args:
@@ -244,6 +259,7 @@ def make_writers(
         transform: what becomes of the records.
         routes: which output goes where.
         execution: ``"auto"``, or ``"spark"`` for Spark in any case.
+        around: puts another writer around each; None: none does.
     """
     remark = ""
     if not isinstance(transform, ArrowTransform):
@@ -251,13 +267,14 @@ def make_writers(
     elif execution == "spark":
         remark = 'rows pass through Spark: execution = "spark" says so'
 
-    def make(payloads: Payloads) -> BatchWriter | NativeWriter:
+    def make(payloads: Payloads) -> RangesWriter:
         sample = records_frame(session, (), source.columns, payloads=payloads)
         shared: _Shared = {"payloads": payloads, "min_partitions": source.min_partitions}
         by_spark = BatchWriter(sample, transform, routes, **shared)
-        if remark or not isinstance(transform, ArrowTransform):
-            return by_spark
-        return NativeWriter(session, arrow_schema(sample), transform, routes, by_spark=by_spark, **shared)
+        writer: RangesWriter = by_spark
+        if isinstance(transform, ArrowTransform) and not remark:
+            writer = NativeWriter(session, arrow_schema(sample), transform, routes, by_spark=by_spark, **shared)
+        return writer if around is None else around(writer, by_spark)
 
     writers = RunWriters(make(source.payloads), payloads=source.payloads, make=make)
     return writers, remark or "rows stay in the Python workers that read them"

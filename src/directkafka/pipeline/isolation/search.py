@@ -1,0 +1,79 @@
+"""The search for records that make their batch fail: the batch is halved until each of them is alone. Pure.
+
+Level by level, every part that fails is cut in two. If its first half does not fail, the second one must, and is not
+tried. So a record is found with at most ``2 log2(offsets)`` tries; parts that fail are counted at every level, and a
+batch of which nearly everything fails is given up long before its records are.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+
+from directkafka.errors import DirectKafkaError
+from directkafka.kafka.consumer.range_task import RangeTask
+from directkafka.pipeline.isolation.ranges import RecordPlace, first_place, halved, offset_count
+
+#: What a part of a batch fails with; None where it does not.
+Try = Callable[[Sequence[RangeTask]], DirectKafkaError | None]
+
+
+class TooManyError(Exception):
+    """More records than may be set apart make their batch fail."""
+
+
+@dataclass(frozen=True, slots=True)
+class _Part:
+    """A part of the batch that fails.
+
+    Attributes:
+        tasks: its ranges.
+        error: what it failed with; None where that was not tried.
+    """
+
+    tasks: Sequence[RangeTask]
+    error: DirectKafkaError | None
+
+
+def failing_records(
+    tasks: Sequence[RangeTask], error: DirectKafkaError, fails_with: Try, *, max_count: int
+) -> dict[RecordPlace, DirectKafkaError]:
+    """The records that fail alone, and what with.
+
+    Empty where no record does: two rows that cannot be together, say, or a failure that has passed. Of two records side
+    by side the second one is left to the next try of the rest.
+
+    Args:
+        tasks: the ranges of a batch that has failed.
+        error: what with.
+        fails_with: tries a part of it.
+        max_count: how many records may be set apart.
+
+    Raises:
+        TooManyError: there are more of them.
+    """
+    found: dict[RecordPlace, DirectKafkaError] = {}
+    parts = [_Part(tasks, error)]
+    while parts:
+        failing: list[_Part] = []
+        for part in parts:
+            if offset_count(part.tasks) == 1:
+                if (alone := part.error or fails_with(part.tasks)) is not None:
+                    found[first_place(part.tasks)] = alone
+            else:
+                failing += _failing_halves(part, fails_with)
+            if len(found) + len(failing) > max_count:
+                raise TooManyError
+        parts = failing
+    return found
+
+
+def _failing_halves(part: _Part, fails_with: Try) -> list[_Part]:
+    left, right = halved(part.tasks)
+    left_error = fails_with(left)
+    if left_error is None:
+        return [_Part(right, None)]
+    failing = [_Part(left, left_error)]
+    if offset_count(part.tasks) > 2 and (right_error := fails_with(right)) is not None:
+        failing.append(_Part(right, right_error))
+    return failing

@@ -1,0 +1,240 @@
+"""The writer of a pipeline that isolates: what makes a batch fail is found, taken out, and becomes dead letters.
+
+A failure in step 3 (the transform raises, a task's rows cannot be encoded) is searched for by writing parts of the
+batch. One in step 4 (a store refuses a row) is searched for by writing parts and rehearsing their commit, which is
+taken back. Nothing of a search is ever committed, so a driver that is killed in it leaves what any failed try of a
+batch leaves; the next one searches again.
+
+Then the batch is written without the records that were found. They are read again as they came, and their dead letters
+join the batch: rows and letters are one commit where they are in one store. With several stores the records stand in
+the ledger entry, so that a store that lacks the batch goes without them as well.
+"""
+
+from __future__ import annotations
+
+import logging
+import uuid
+from collections.abc import Callable, Collection, Mapping, Sequence
+from dataclasses import replace
+from functools import partial
+from typing import Final
+
+from pyspark.sql import SparkSession
+
+from directkafka.errors import DirectKafkaError, OptionError, RowRejectedError, TransformError
+from directkafka.errors.streams import MalformedPayloadError
+from directkafka.kafka.consumer.range_task import RangeTask, ReadCount
+from directkafka.pipeline.execution.background_job import BackgroundJob
+from directkafka.pipeline.execution.batch_writer import BatchWriter, RangesWriter, WrittenBatch
+from directkafka.pipeline.execution.native.dead_letters import LettersOfBatch
+from directkafka.pipeline.isolation.letters import reason_of, write_letters
+from directkafka.pipeline.isolation.policy import ON_ERROR_NAME, DeadLetterPolicy
+from directkafka.pipeline.isolation.ranges import RecordPlace, within, without
+from directkafka.pipeline.isolation.search import TooManyError, Try, failing_records
+from directkafka.sinks.api import BatchAttempt, LedgerEntry
+from directkafka.sinks.ledger import records_set_apart
+
+log = logging.getLogger("directkafka.pipeline")
+
+#: What a record can be the reason of.
+_ISOLABLE: Final = (TransformError, RowRejectedError, MalformedPayloadError)
+
+_OF_ANOTHER_TRY: Final = "it was set apart when the batch was first tried; the driver's log of then says why"
+
+
+class IsolatingWriter:
+    """Writes batches without the records that make them fail; in the place of the writer that it is given.
+
+    Args:
+        inner: writes ranges.
+        by_spark: knows the columns of the outputs; the same as ``inner``, or what stands behind it.
+        policy: how many records may be set apart.
+    """
+
+    def __init__(self, inner: RangesWriter, by_spark: BatchWriter, policy: DeadLetterPolicy) -> None:
+        self._inner = inner
+        self._by_spark = by_spark
+        self._policy = policy
+        #: Records that were found, and why, until their batch is committed.
+        self._reasons: dict[RecordPlace, str] = {}
+
+    def check(self) -> tuple[str, ...]:
+        """Look at transform and sinks; nothing is made or changed.
+
+        Raises:
+            TransformError: also when its rows depend on which records are in one batch.
+            DirectKafkaError: see the inner writer's.
+        """
+        remarks = self._inner.check()
+        self._by_spark.check_divisible()
+        return remarks
+
+    def prepare(self) -> None:
+        """Make what tables are not there."""
+        self._inner.prepare()
+
+    @property
+    def may_run_ahead(self) -> bool:
+        """Whether a batch may be written while the one before it is committed."""
+        return self._inner.may_run_ahead
+
+    @property
+    def session(self) -> SparkSession:
+        """The pipeline's own."""
+        return self._inner.session
+
+    def begin(
+        self, name: BatchAttempt, tasks: Sequence[RangeTask], *, stores: Collection[str]
+    ) -> BackgroundJob[WrittenBatch]:
+        """The same as :meth:`write` in the background; nothing else is written until it is over."""
+        return BackgroundJob(self.session, partial(self.write, name, tasks, stores=stores))
+
+    def write(self, name: BatchAttempt, tasks: Sequence[RangeTask], *, stores: Collection[str]) -> WrittenBatch:
+        """Write a batch without the records that are known to make it fail, and without those that do so now.
+
+        Raises:
+            DirectKafkaError: the batch fails, and no record alone is the reason; or too many are.
+        """
+        # Those of earlier batches are committed, those of later ones have not been found yet.
+        self._reasons = {place: self._reasons[place] for place in within(tasks, self._reasons)}
+        while True:
+            try:
+                written = self._inner.write(name, without(tasks, self._reasons), stores=stores)
+            except _ISOLABLE as error:
+                self._find(name, tasks, error, partial(self._written_with, name, stores=stores))
+                # What was written under the old name is of no batch.
+                name = replace(name, attempt=uuid.uuid4().hex)
+            else:
+                return self._with_letters(written, tasks, stores) if self._reasons else written
+
+    def find_refused(
+        self,
+        name: BatchAttempt,
+        tasks: Sequence[RangeTask],
+        error: RowRejectedError,
+        *,
+        stores: Collection[str],
+        rehearse: Callable[[WrittenBatch], None],
+    ) -> None:
+        """Find the records whose rows the stores refuse; the next try of the batch goes without them.
+
+        Args:
+            name: a try of the batch.
+            tasks: its ranges.
+            error: what its commit failed with.
+            stores: identities of all stores.
+            rehearse: commits a part of the batch, and takes it back.
+
+        Raises:
+            DirectKafkaError: ``error``, where no record alone is the reason, or too many are.
+        """
+
+        def try_commit(part: Sequence[RangeTask]) -> DirectKafkaError | None:
+            attempt = replace(name, attempt=uuid.uuid4().hex)
+            try:
+                with self._inner.write(attempt, part, stores=stores) as written:
+                    rehearse(written)
+            except _ISOLABLE as failure:
+                return failure
+            return None
+
+        self._find(name, tasks, error, try_commit)
+
+    def remember(self, places: Collection[str]) -> None:
+        """Go without some records, which another store has gone without."""
+        for place in map(RecordPlace.parse, places):
+            self._reasons.setdefault(place, _OF_ANOTHER_TRY)
+
+    def _written_with(
+        self, name: BatchAttempt, part: Sequence[RangeTask], *, stores: Collection[str]
+    ) -> DirectKafkaError | None:
+        attempt = replace(name, attempt=uuid.uuid4().hex)
+        try:
+            with self._inner.write(attempt, part, stores=stores):
+                return None
+        except _ISOLABLE as failure:
+            return failure
+
+    def _find(self, name: BatchAttempt, tasks: Sequence[RangeTask], error: DirectKafkaError, fails_with: Try) -> None:
+        """Add the records that are the reason of a failure to those that are known; or raise it."""
+        left = self._policy.max_per_batch - len(self._reasons)
+        log.warning("%s: batch %d failed, and the records that are the reason are looked for: %s",
+                    name.pipeline, name.batch_id, reason_of(error))  # fmt: skip
+        try:
+            found = failing_records(without(tasks, self._reasons), error, fails_with, max_count=left)
+        except TooManyError:
+            log.error("%s: batch %d: more than %d records (max_per_batch) make it fail; none is set apart",
+                      name.pipeline, name.batch_id, self._policy.max_per_batch)  # fmt: skip
+            raise error from None
+        if not found:
+            log.error("%s: batch %d: no record makes it fail alone", name.pipeline, name.batch_id)
+            raise error
+        for place, failure in found.items():
+            self._reasons[place] = reason_of(failure)
+            log.warning("%s: batch %d goes without %s: %s", name.pipeline, name.batch_id, place, self._reasons[place])
+
+    def _with_letters(self, written: WrittenBatch, tasks: Sequence[RangeTask], stores: Collection[str]) -> WrittenBatch:
+        """A batch with the dead letters of what it goes without, and with its names for the ledger."""
+        set_apart = tuple(map(str, within(tasks, self._reasons)))
+        sink = self._policy.sink
+        if sink.store.identity not in stores:
+            return replace(written, set_apart=set_apart)
+        letters = LettersOfBatch.of(self._by_spark.source_schema, sink)
+        report, read = write_letters(self._by_spark.letters_writer, letters, written.name, tasks, self._reasons)
+        reports = []
+        for target, there in written.reports:
+            is_of_letters = target is sink
+            if is_of_letters and target.needs_second_phase(there):
+                # Its rows lie in an open transaction already, where no more can join them.
+                raise RowRejectedError(
+                    store=sink.store.identity,
+                    sink=sink.name,
+                    detail=f"the transform rejects so many records that {len(self._reasons)} which were set apart "
+                    "cannot be sent with them: make smaller batches (maxOffsetsPerTrigger)",
+                )
+            reports.append((target, (*there, report) if is_of_letters else there))
+        return replace(written, reports=tuple(reports), read=_added(written.read, read), set_apart=set_apart)
+
+
+def isolating(
+    policy: DeadLetterPolicy | None, *, is_structured: bool
+) -> Callable[[RangesWriter, BatchWriter], IsolatingWriter] | None:
+    """What puts an isolating writer around another one; None where the policy does not ask for it.
+
+    Args:
+        policy: of the pipeline's dead letters, if it has any.
+        is_structured: whether Spark plans its batches.
+
+    Raises:
+        OptionError: it asks for it, and Spark plans the batches.
+    """
+    if policy is None or not policy.isolates:
+        return None
+    if is_structured:
+        reason = 'batches of engine = "structured" are planned by Spark, which cannot take records out of them'
+        raise OptionError(option=ON_ERROR_NAME, reason=f"{reason}: use the direct engine, or on_error = 'fail'")
+    return partial(IsolatingWriter, policy=policy)
+
+
+def _added(read: Mapping[str, ReadCount], more: Sequence[tuple[str, ReadCount]]) -> dict[str, ReadCount]:
+    found = {topic: ReadCount(count.record_count, count.byte_count) for topic, count in read.items()}
+    for topic, count in more:
+        found.setdefault(topic, ReadCount()).add(count)
+    return found
+
+
+def write_again(
+    writer: RangesWriter, ahead: LedgerEntry, name: BatchAttempt, tasks: Sequence[RangeTask], stores: Collection[str]
+) -> WrittenBatch:
+    """Write a batch for the stores that lack it, without what the others have gone without.
+
+    Args:
+        writer: the batch's.
+        ahead: its entry in the stores that have it.
+        name: this try of it.
+        tasks: its ranges.
+        stores: identities of those that lack it.
+    """
+    if isinstance(writer, IsolatingWriter):
+        writer.remember(records_set_apart(ahead))
+    return writer.write(name, tasks, stores=stores)
