@@ -9,8 +9,8 @@ import pytest
 
 from directkafka.errors import OptionError
 from directkafka.pipeline.file import load, parse_duration_ms, parse_trigger
-from directkafka.pipeline.sink_section import SinkSection
 from directkafka.pipeline.pipeline import Pipeline
+from directkafka.pipeline.sink_section import SinkSection
 from directkafka.planning.trigger import AvailableNow, Backlog, Delay, Interval
 
 GOOD = """\

@@ -1,8 +1,10 @@
 """The search for records that make their batch fail: the batch is halved until each of them is alone. Pure.
 
 Level by level, every part that fails is cut in two. If its first half does not fail, the second one must, and is not
-tried. So a record is found with at most ``2 log2(offsets)`` tries; parts that fail are counted at every level, and a
-batch of which nearly everything fails is given up long before its records are.
+tried. Of the whole batch the second half is not tried either where the first one fails: the rest is written afterwards
+in any case, and shows whether that fails. So a record costs at most ``2 log2(offsets)`` tries, with the one that writes
+the rest, in a batch of four offsets or more. Parts that fail are counted at every level: a batch of which nearly
+everything fails is given up long before its records are found.
 """
 
 from __future__ import annotations
@@ -40,8 +42,8 @@ def failing_records(
 ) -> dict[RecordPlace, DirectKafkaError]:
     """The records that fail alone, and what with.
 
-    Empty where no record does: two rows that cannot be together, say, or a failure that has passed. Of two records side
-    by side the second one is left to the next try of the rest.
+    Empty where no record does: two rows that cannot be together, say, or a failure that has passed. If the first half of
+    the batch has some, those of the second half are left to the next search.
 
     Args:
         tasks: the ranges of a batch that has failed.
@@ -54,6 +56,7 @@ def failing_records(
     """
     found: dict[RecordPlace, DirectKafkaError] = {}
     parts = [_Part(tasks, error)]
+    is_whole = True
     while parts:
         failing: list[_Part] = []
         for part in parts:
@@ -61,19 +64,19 @@ def failing_records(
                 if (alone := part.error or fails_with(part.tasks)) is not None:
                     found[first_place(part.tasks)] = alone
             else:
-                failing += _failing_halves(part, fails_with)
+                failing += _failing_halves(part, fails_with, is_whole=is_whole)
             if len(found) + len(failing) > max_count:
                 raise TooManyError
-        parts = failing
+        parts, is_whole = failing, False
     return found
 
 
-def _failing_halves(part: _Part, fails_with: Try) -> list[_Part]:
+def _failing_halves(part: _Part, fails_with: Try, *, is_whole: bool) -> list[_Part]:
     left, right = halved(part.tasks)
     left_error = fails_with(left)
     if left_error is None:
         return [_Part(right, None)]
     failing = [_Part(left, left_error)]
-    if offset_count(part.tasks) > 2 and (right_error := fails_with(right)) is not None:
+    if not is_whole and (right_error := fails_with(right)) is not None:
         failing.append(_Part(right, right_error))
     return failing
