@@ -37,6 +37,8 @@ FAULT_POINTS: dict[str, str] = {
     "transaction.fresh": "3. Kafka: the transaction has its epoch, and no partition yet",
     "transaction.opened": "3. Kafka: the transaction has its partitions, nothing is written",
     "task.flushed": "3. Kafka, on an executor: a task's rows are acknowledged, its report not yet sent",
+    "isolation.part_tried": "3. a part of a batch that fails was tried, to find the records that make it fail",
+    "isolation.letters_written": "3. the dead letters of records that were set apart are written",
     "batch.written": "3. all tasks have written and reported, the transaction not yet begun",
     "commit.begun": "4. the transaction is open, nothing done in it",
     "commit.ledger_updated": "4. the ledger row is updated and locked, rows not yet moved",

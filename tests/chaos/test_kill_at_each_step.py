@@ -29,11 +29,11 @@ ONCE = {"fence.before", "fence.done", "ledger.read", "origin.planned", "origin.c
 IN_EVERY_COMMIT = {point for point in FAULT_POINTS if point.startswith("commit.")}
 
 #: On executors; of other stores: ``test_file_stores.py``, ``test_kafka_store.py``; of replays: ``test_replay.py``; of
-#: resets: ``test_reset.py``.
+#: resets: ``test_reset.py``; of records that are set apart: ``test_isolation.py``.
 ELSEWHERE = {
     point
     for point, text in FAULT_POINTS.items()
-    if point.startswith(("task.", "log.", "replay.", "reset.")) or "Kafka" in text
+    if point.startswith(("task.", "log.", "replay.", "reset.", "isolation.")) or "Kafka" in text
 }
 
 

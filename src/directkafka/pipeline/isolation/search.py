@@ -42,8 +42,8 @@ def failing_records(
 ) -> dict[RecordPlace, DirectKafkaError]:
     """The records that fail alone, and what with.
 
-    Empty where no record does: two rows that cannot be together, say, or a failure that has passed. If the first half of
-    the batch has some, those of the second half are left to the next search.
+    Empty where no record does: two rows that cannot be together, say, or a failure that has passed. Where the first
+    half of the batch has some, those of the second half are left to the next search.
 
     Args:
         tasks: the ranges of a batch that has failed.

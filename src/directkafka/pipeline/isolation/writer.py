@@ -23,6 +23,7 @@ from pyspark.sql import SparkSession
 
 from directkafka.errors import DirectKafkaError, OptionError, RowRejectedError, TransformError
 from directkafka.errors.streams import MalformedPayloadError
+from directkafka.fault_points import fault_point
 from directkafka.kafka.consumer.range_task import RangeTask, ReadCount
 from directkafka.pipeline.execution.background_job import BackgroundJob
 from directkafka.pipeline.execution.batch_writer import BatchWriter, RangesWriter, WrittenBatch
@@ -160,8 +161,14 @@ class IsolatingWriter:
         left = self._policy.max_per_batch - len(self._reasons)
         log.warning("%s: batch %d failed, and the records that are the reason are looked for: %s",
                     name.pipeline, name.batch_id, reason_of(error))  # fmt: skip
+
+        def tried(part: Sequence[RangeTask]) -> DirectKafkaError | None:
+            failure = fails_with(part)
+            fault_point("isolation.part_tried")
+            return failure
+
         try:
-            found = failing_records(without(tasks, self._reasons), error, fails_with, max_count=left)
+            found = failing_records(without(tasks, self._reasons), error, tried, max_count=left)
         except TooManyError:
             log.error("%s: batch %d: more than %d records (max_per_batch) make it fail; none is set apart",
                       name.pipeline, name.batch_id, self._policy.max_per_batch)  # fmt: skip
@@ -181,6 +188,7 @@ class IsolatingWriter:
             return replace(written, set_apart=set_apart)
         letters = LettersOfBatch.of(self._by_spark.source_schema, sink)
         report, read = write_letters(self._by_spark.letters_writer, letters, written.name, tasks, self._reasons)
+        fault_point("isolation.letters_written")
         reports = []
         for target, there in written.reports:
             is_of_letters = target is sink

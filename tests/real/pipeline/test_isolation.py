@@ -1,0 +1,234 @@
+"""Records that make their batch fail: set apart as dead letters, while the rest of the batch goes on."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from contextlib import closing
+from pathlib import Path
+from typing import Any
+
+import duckdb
+import pyarrow as pa
+import pyarrow.compute as pc
+import pytest
+from confluent_kafka import Producer
+from pyspark.sql import DataFrame
+from pyspark.sql import functions as f
+from tests.contract.kafka_harness import read_committed, wait_until_stable
+from tests.real.pipeline.conftest import COUNT, QUERY, World
+
+from directkafka import ArrowTransform, DeadLetterPolicy, DuckDBSink, KafkaSink, PostgresSink
+from directkafka.errors import DirectKafkaError, OptionError, RowRejectedError, TransformError
+from directkafka.pipeline.verify import verify
+
+pytestmark = pytest.mark.real
+
+#: Among the numbers of the topic's batches, in two of its three partitions.
+BAD = {0: b"no number", 1: b"\xff\x00bytes"}
+
+
+def by_python(source: DataFrame) -> DataFrame:
+    number = f.col("value").cast("string").cast("long").alias("number")
+    return source.select("topic", "partition", "offset", number)
+
+
+def by_arrow(batch: pa.RecordBatch) -> pa.RecordBatch:
+    columns = {name: batch.column(name) for name in ("topic", "partition", "offset")}
+    texts = pa.array([text.decode() for text in batch.column("value").to_pylist()], pa.string())
+    return pa.record_batch({**columns, "number": pc.cast(texts, pa.int64())})
+
+
+def add(world: World, *values: bytes, partition: int = 0) -> None:
+    producer = Producer({"bootstrap.servers": world.kafka})
+    for value in values:
+        producer.produce(world.topic, value, key=b"some key", headers={"kind": b"odd"}, partition=partition)
+    assert producer.flush(30) == 0
+
+
+def policy(world: World, **options: Any) -> DeadLetterPolicy:
+    return DeadLetterPolicy(PostgresSink(world.dsn, "letters"), **({"on_error": "isolate"} | options))
+
+
+def letters(world: World) -> list[tuple[Any, ...]]:
+    return world.query('SELECT value, reason FROM letters ORDER BY topic, partition, "offset"')
+
+
+@pytest.fixture
+def mixed(world: World) -> World:
+    """Numbers with two records among them that are none, and numbers behind these."""
+    for partition, value in BAD.items():
+        add(world, value, partition=partition)
+    add(world, *(str(number).encode() for number in range(COUNT, 2 * COUNT)), partition=1)
+    return world
+
+
+@pytest.mark.parametrize("transform", [QUERY, by_python, ArrowTransform(by_arrow)], ids=["sql", "python", "arrow"])
+def test_records_for_which_the_transform_raises_are_set_apart(transform: Any, mixed: World) -> None:
+    pipeline = mixed.pipeline(transform, dead_letters=policy(mixed))
+    pipeline.run()
+    assert mixed.numbers() == list(range(2 * COUNT))
+    found = letters(mixed)
+    assert [bytes(value) for value, _ in found] == list(BAD.values())
+    assert all(reason.startswith("TransformError: ") for _, reason in found)
+    assert all(finding.is_right for finding in verify(pipeline))
+    totals = mixed.query("SELECT total_rows FROM directkafka_ledger WHERE pipeline = 'numbers'")
+    assert totals == [({"records": 2 * COUNT, "letters": 2},)]
+    kept = mixed.query("SELECT count(*) FROM letters WHERE key = 'some key' AND timestamp IS NOT NULL")
+    assert kept == [(2,)]
+
+
+@pytest.mark.parametrize("check", ["CHECK (number % 40 <> 0)", "UNIQUE DEFERRABLE INITIALLY DEFERRED"])
+@pytest.mark.parametrize("transform", [QUERY, ArrowTransform(by_arrow)], ids=["sql", "arrow"])
+def test_records_whose_rows_a_table_refuses_are_set_apart(transform: Any, check: str, world: World) -> None:
+    world.query(f'CREATE TABLE records (topic text, partition int, "offset" bigint, number bigint {check})')
+    refused = [0, 40, 80]
+    if "UNIQUE" in check:
+        world.query(f"INSERT INTO records (number) SELECT * FROM unnest(ARRAY{refused})")
+    world.pipeline(transform, dead_letters=policy(world)).run()
+    found = world.query("SELECT convert_from(value, 'UTF8')::int, reason FROM letters ORDER BY 1")
+    assert [number for number, _ in found] == refused
+    assert all(reason.startswith("RowRejectedError: ") and "records" in reason for _, reason in found)
+    there = world.query("SELECT number FROM records WHERE topic IS NOT NULL ORDER BY 1")
+    assert [number for (number,) in there] == [number for number in range(COUNT) if number not in refused]
+
+
+@pytest.mark.parametrize("kind", ["sqlite", pytest.param("duckdb", marks=pytest.mark.slow)])
+def test_a_file_s_table_may_be_the_one_that_refuses(kind: str, world: World, tmp_path: Path) -> None:
+    import sqlite3
+
+    from directkafka import SQLiteSink
+
+    path = tmp_path / f"air.{kind}"
+    connect: Any = sqlite3.connect if kind == "sqlite" else duckdb.connect
+    with closing(connect(str(path))) as connection:
+        connection.execute('CREATE TABLE records (topic TEXT, "partition" INT, "offset" BIGINT, number BIGINT'
+                           " CHECK (number <> 40))")  # fmt: skip
+        connection.commit()
+    make: Any = SQLiteSink if kind == "sqlite" else DuckDBSink
+    dead = DeadLetterPolicy(make(path, "letters"), on_error="isolate")
+    world.pipeline(QUERY, sinks=make(path, "records"), dead_letters=dead).run()
+    with closing(connect(str(path))) as connection:
+        assert connection.execute("SELECT count(*) FROM records").fetchall() == [(COUNT - 1,)]
+        [(value, reason)] = connection.execute("SELECT value, reason FROM letters").fetchall()
+    assert bytes(value) == b"40"
+    assert reason.startswith("RowRejectedError: ")
+
+
+def test_a_row_that_cannot_be_encoded_is_set_apart(world: World) -> None:
+    """Postgres has no NUL in a text: the task that writes refuses it."""
+    add(world, b"a\0b")
+    query = "SELECT topic, partition, offset, CAST(value AS STRING) AS number FROM source"
+    world.pipeline(query, dead_letters=policy(world)).run()
+    [(value, reason)] = letters(world)
+    assert bytes(value) == b"a\0b"
+    assert reason.startswith("RowRejectedError: ")
+    assert len(world.numbers()) == COUNT
+
+
+def test_a_record_that_is_no_json_is_set_apart_where_that_is_an_error(world: World) -> None:
+    add(world, b"{", b'{"n": 5}')
+    source = {"value.format": "json", "value.schema": "n INT", "value.on.error": "fail"}
+    query = "SELECT topic, partition, offset, CAST(value.n AS BIGINT) AS number FROM source"
+    world.pipeline(query, source=source, dead_letters=policy(world)).run()
+    # The plain numbers of the topic are JSON, but no objects.
+    found = letters(world)
+    assert b"{" in [bytes(value) for value, _ in found]
+    assert {reason.partition(":")[0] for _, reason in found} == {"MalformedPayloadError"}
+    assert [number for number in world.numbers() if number is not None] == [5]
+
+
+def test_above_the_limit_the_pipeline_stops_and_the_batch_is_not_there(mixed: World) -> None:
+    add(mixed, b"third", b"fourth")
+    with pytest.raises(TransformError):
+        mixed.pipeline(QUERY, dead_letters=policy(mixed, max_per_batch=1), source={"maxOffsetsPerTrigger": None}).run()
+    assert mixed.numbers() == []
+    assert letters(mixed) == []
+    # With a higher one it goes on from there.
+    mixed.pipeline(QUERY, dead_letters=policy(mixed, max_per_batch=4)).run()
+    assert len(mixed.numbers()) == 2 * COUNT
+    assert len(letters(mixed)) == 4
+
+
+def test_without_isolate_a_record_that_makes_its_batch_fail_stops_the_pipeline(mixed: World) -> None:
+    with pytest.raises(TransformError):
+        mixed.pipeline(QUERY, dead_letters=policy(mixed, on_error="fail")).run()
+
+
+@pytest.mark.parametrize(
+    ("query", "told"),
+    [
+        ("SELECT partition, count(*) AS n FROM source GROUP BY 1", "an aggregate"),
+        ("SELECT row_number() OVER (ORDER BY offset) AS n, topic FROM source", "an aggregate, a window"),
+        ("SELECT DISTINCT topic FROM source", "removal of duplicates"),
+        ("SELECT a.topic FROM source a JOIN source b USING (offset)", "a join of the batch with itself"),
+        ("SELECT topic FROM source WHERE offset > (SELECT min(offset) FROM source)", "a subquery over the batch"),
+        ("SELECT topic FROM source EXCEPT ALL SELECT 'a' FROM source", "a join of the batch with itself"),
+    ],
+)
+def test_a_transform_whose_rows_depend_on_the_batch_is_refused_by_check(query: str, told: str, world: World) -> None:
+    with pytest.raises(TransformError, match=told):
+        world.pipeline(query, dead_letters=policy(world)).check()
+
+
+@pytest.mark.parametrize(
+    "query",
+    [
+        QUERY,
+        f"{QUERY} UNION ALL {QUERY}",
+        "SELECT s.topic, t.name FROM source s JOIN VALUES (0, 'zero'), (1, 'one') AS t(number, name)"
+        " ON s.partition = t.number",
+    ],
+    ids=["plain", "union", "a table beside"],
+)
+def test_other_transforms_may_be_cut(query: str, world: World) -> None:
+    world.pipeline(query, dead_letters=policy(world)).check()
+
+
+def test_rows_that_only_fail_together_stop_the_pipeline(world: World) -> None:
+    """Two of a key with nothing between them: each alone is right."""
+    world.query("CREATE TABLE records (topic text, partition int UNIQUE, number bigint)")
+    sink = PostgresSink(world.dsn, "records", "upsert", ["partition"])
+    query = "SELECT topic, partition, CAST(CAST(value AS STRING) AS BIGINT) AS number FROM source"
+    with pytest.raises(RowRejectedError, match="rows of one batch have the key"):
+        world.pipeline(query, sinks=sink, dead_letters=policy(world)).run()
+    assert letters(world) == []
+
+
+def test_a_letter_that_its_own_table_refuses_stops_the_pipeline(mixed: World) -> None:
+    mixed.query(
+        'CREATE TABLE letters (topic text, partition int, "offset" bigint, timestamp timestamptz, key bytea, '
+        "value bytea, reason text CHECK (reason NOT LIKE 'TransformError%'))"
+    )
+    with pytest.raises(DirectKafkaError, match="letters"):
+        mixed.pipeline(QUERY, dead_letters=policy(mixed)).run()
+    assert len(mixed.numbers()) == 30 * mixed.batch_id()
+
+
+def test_letters_may_go_to_a_topic(mixed: World, create_topic: Callable[..., str]) -> None:
+    topic = create_topic(1)
+    dead = DeadLetterPolicy(KafkaSink({"bootstrap.servers": mixed.kafka}, topic), on_error="isolate")
+    mixed.pipeline(QUERY, dead_letters=dead, name=f"letters-{topic[-8:]}").run()
+    wait_until_stable(mixed.kafka, topic)
+    found = read_committed(mixed.kafka, topic)
+    assert sorted(record.value for record in found) == sorted(BAD.values())
+    headers = dict(found[0].headers or ())
+    assert headers["kind"] == b"odd"
+    assert headers["directkafka.topic"] == mixed.topic.encode()
+    assert headers["directkafka.reason"].startswith(b"TransformError: ")
+
+
+def test_both_kinds_of_letters_are_in_one_batch(mixed: World) -> None:
+    """What the transform rejects by a reason, and what makes it raise."""
+    query = QUERY.replace(" FROM source", ", CASE WHEN length(value) = 1 THEN 'short' END AS dead_letter_reason"
+                          " FROM source")  # fmt: skip
+    mixed.pipeline(query, dead_letters=policy(mixed), source={"maxOffsetsPerTrigger": None}).run()
+    reasons = [reason.partition(":")[0] for _, reason in letters(mixed)]
+    assert sorted(reasons) == ["TransformError"] * 2 + ["short"] * 10
+    assert mixed.numbers() == list(range(10, 2 * COUNT))
+
+
+def test_spark_s_own_batches_cannot_be_cut(world: World, tmp_path: Path) -> None:
+    with pytest.raises(OptionError, match="planned by Spark"):
+        world.pipeline(
+            QUERY, dead_letters=policy(world), engine="structured", checkpoint=tmp_path / "checkpoint", trigger="1s"
+        )
