@@ -7,12 +7,13 @@ from pathlib import Path
 import pytest
 from tests.contract.delta_harness import DeltaHarness
 
+from directkafka.testing.rehearsal_contract import RehearsalContract
 from directkafka.testing.store_contract import Job, StoreHarness
 from directkafka.testing.store_driver import SCHEMA
 from directkafka.testing.table_contract import TableContract
 
 
-class TestDeltaStore(TableContract):
+class TestDeltaStore(TableContract, RehearsalContract):
     @pytest.fixture
     def harness(self, tmp_path: Path) -> DeltaHarness:
         return DeltaHarness(tmp_path)

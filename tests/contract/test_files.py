@@ -8,10 +8,11 @@ import pytest
 from tests.contract.files_harness import FilesHarness
 
 from directkafka.sinks.files.schema import Format
+from directkafka.testing.rehearsal_contract import RehearsalContract
 from directkafka.testing.store_contract import StoreContract
 
 
-class TestFilesStore(StoreContract):
+class TestFilesStore(StoreContract, RehearsalContract):
     @pytest.fixture(params=["parquet", "json"])
     def harness(self, tmp_path: Path, request: pytest.FixtureRequest) -> FilesHarness:
         kind: Format = request.param

@@ -9,7 +9,8 @@ For a store of one's own::
         def harness(self, tmp_path):
             return MyHarness(tmp_path)          # see StoreHarness
 
-A store of tables, whose rows have keys, passes :mod:`directkafka.testing.table_contract` as well.
+A store of tables, whose rows have keys, passes :mod:`directkafka.testing.table_contract` as well; one that can take
+rows back, :mod:`directkafka.testing.rehearsal_contract`.
 
 The suite plays the pipeline's part: it fences, lets task writers consume Arrow batches, and commits.
 """
@@ -143,33 +144,6 @@ class StoreContract:
         assert job.store.read("flights") == committed
         following = replace(entry, batch_id=1, row_counts={})
         assert job.store.commit(following, previous=committed).row_counts == {}
-
-    def test_what_is_rehearsed_is_taken_back(self, harness: StoreHarness, job: Job) -> None:
-        """Rows, ledger and files; and the same batch can be committed afterwards."""
-        sink = harness.sink("flights")
-        first = job.run((sink, [[(1, 1)]]))
-        entry = job.next_entry()
-        written = job.write(sink, job.batch(entry), [[(2, 2)], [(3, 3)]])
-        job.store.rehearse(entry, previous=first, writes=[written])
-        assert job.store.read("flights") == first
-        assert harness.rows(sink) == [(1, 1)]
-        job.run((sink, [[(2, 2)], [(3, 3)]]))
-        assert harness.rows(sink) == [(1, 1), (2, 2), (3, 3)]
-
-    def test_a_rehearsal_fails_as_the_commit_would(self, harness: StoreHarness, job: Job) -> None:
-        """A sink refuses the rows; another driver has gone on meanwhile."""
-        sink = harness.sink("flights")
-        first = job.run((sink, [[(1, 1)]]))
-        entry = job.next_entry()
-        _, batch, reports = job.write(sink, job.batch(entry), [[(2, 2)]])
-        with pytest.raises(RuntimeError, match="broke"):
-            job.store.rehearse(entry, previous=first, writes=[(BrokenSink(sink), batch, reports)])
-        newer = Job(harness.open_store()).start()
-        with pytest.raises(FencedError):
-            job.store.rehearse(entry, previous=first, writes=[(sink, batch, reports)])
-        newer.run((harness.sink("flights"), [[(3, 3)]]))
-        assert harness.rows(sink) == [(1, 1), (3, 3)]
-        newer.store.close()
 
     def test_pipelines_that_have_committed_are_listed(self, harness: StoreHarness, job: Job) -> None:
         """By whoever looks, without a fence; one that has a fence and no batch is left out."""
