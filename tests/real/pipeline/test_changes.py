@@ -100,6 +100,32 @@ def at(lsn: int) -> dict[str, Any]:
     return {"lsn": lsn, "ts_ms": lsn}
 
 
+def test_a_column_that_the_table_gets_comes_to_the_copies(
+    world: World, create_topic: Callable[..., str], tmp_path: Path
+) -> None:
+    """The next start names it; rows of before have a null until they change."""
+    world.topic = create_topic(partitions=1)
+    options = {**COPY, "schema_policy": "add-columns"}
+
+    def copied(schema: str) -> None:
+        sinks = [PostgresSink(world.dsn, "shop", **options), SQLiteSink(tmp_path / "shop.sqlite", "shop", **options),
+                 DeltaSink(tmp_path / "shop.delta", **options)]  # fmt: skip
+        world.pipeline(QUERY, sinks=sinks, source={**SOURCE, "value.schema": schema}).run()
+
+    rows = [event("c", after={"id": number, "name": "a"}, source=at(number)) for number in range(3)]
+    send(world, *rows)
+    copied("id INT, name STRING")
+    send(world, event("u", rows[0]["after"], {"id": 0, "name": "b", "price": 1.5}, source=at(10)))
+    send(world, event("c", after={"id": 3, "name": "c", "price": 2.5}, source=at(11)), event("d", before={"id": 1}))
+    copied("id INT, name STRING, price DOUBLE")
+    expected = [(0, "b", 1.5), (2, "a", None), (3, "c", 2.5)]
+    assert sorted(world.query("SELECT id, name, price FROM shop")) == expected
+    with closing(sqlite3.connect(tmp_path / "shop.sqlite")) as connection:
+        assert sorted(connection.execute("SELECT id, name, price FROM shop").fetchall()) == expected
+    found = DeltaTable(tmp_path / "shop.delta").to_pyarrow_table().select(["id", "name", "price"]).to_pylist()
+    assert sorted(tuple(row.values()) for row in found) == expected
+
+
 def test_a_truncated_table_is_empty_and_fills_again(world: World, create_topic: Callable[..., str]) -> None:
     world.topic = create_topic(partitions=1)
     rows = [event("c", after={"id": number, "name": "a"}, source=at(number)) for number in range(5)]
