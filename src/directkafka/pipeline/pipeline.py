@@ -114,12 +114,12 @@ class Pipeline(NotebookViews):
         self._output_mode = output_mode
         if execution not in ("auto", "spark"):
             raise OptionError(option="execution", reason=f"expected 'auto' or 'spark', found {execution!r}")
-        around = isolating(policy, is_structured=checkpoint is not None)
-        self._make_writers = partial(make_writers, execution=execution, around=around)
         self._master = master
         self._spark_conf = dict(spark_conf or {})
         self._retry_ms_max = retry_ms_max
         self._stop = threading.Event()
+        around = isolating(policy, is_structured=checkpoint is not None, stop=self._stop)
+        self._make_writers = partial(make_writers, execution=execution, around=around)
         self._run_lock = threading.Lock()
         self._runner: int | None = None
         self._thread = None

@@ -30,6 +30,11 @@ if TYPE_CHECKING:
     from py4j.java_gateway import JavaObject
 
 _PER_BATCH = frozenset({"Aggregate", "Window", "Deduplicate", "Distinct"})
+#: Nodes whose rows are made of several rows.
+_GROUPS = _PER_BATCH | {
+    "FlatMapGroupsInPandas", "FlatMapGroupsInArrow", "FlatMapCoGroupsInPandas", "FlatMapCoGroupsInArrow",
+    "WindowInPandas", "ArrowWindowPython", "Sample",
+}  # fmt: skip
 #: Nodes that compare rows of both their sides.
 _COMPARES = frozenset({"Join", "LateralJoin", "AsOfJoin", "Intersect", "IntersectAll", "Except", "ExceptAll"})
 _CUTS = frozenset({"GlobalLimit", "LocalLimit", "Offset"})
@@ -161,8 +166,6 @@ def batch_wide_part(frame: DataFrame, source: DataFrame) -> str | None:
         frame: an output.
         source: the batch.
     """
-    if is_per_batch(frame):
-        return "an aggregate, a window or the removal of duplicates"
     plan, known = _Plan.of(frame), list(_Plan.of(source).leaves())
 
     def reads_batch(node: JavaObject) -> bool:
@@ -172,6 +175,8 @@ def batch_wide_part(frame: DataFrame, source: DataFrame) -> str | None:
         return "a subquery over the batch"
     for node in plan.nodes():
         sides = list(_each(node.children()))
+        if node.nodeName() in _GROUPS and reads_batch(node):
+            return "an aggregate, a window, groups or the removal of duplicates"
         if node.nodeName() in _COMPARES and len(sides) > 1 and all(map(reads_batch, sides)):
             return "a join of the batch with itself"
     return None

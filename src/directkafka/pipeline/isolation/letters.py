@@ -32,7 +32,7 @@ def reason_of(error: DirectKafkaError) -> str:
         case _:
             told = str(error)
     # Made of a record's bytes, it may have what no database takes.
-    told = told.encode(errors="replace").decode().replace("\0", "\ufffd")
+    told = told.encode("utf-16", "surrogatepass").decode("utf-16", "replace").replace("\0", "\ufffd")
     return f"{type(error).__name__}: {told}"[:_REASON_CHARACTERS_MAX]
 
 

@@ -52,8 +52,17 @@ class DeadLetterPolicy:
 
     @classmethod
     def of(cls, given: Sink | DeadLetterPolicy | None) -> DeadLetterPolicy | None:
-        """The policy that a pipeline was given; a sink alone is one."""
-        return cls(given) if isinstance(given, Sink) else given
+        """The policy that a pipeline was given; a sink alone is one.
+
+        Raises:
+            OptionError: it is neither.
+        """
+        if given is None or isinstance(given, cls):
+            return given
+        if not isinstance(given, Sink):
+            reason = f"expected a sink or a DeadLetterPolicy, found {type(given).__name__}"
+            raise OptionError(option="dead_letters", reason=reason)
+        return cls(given)
 
     @property
     def isolates(self) -> bool:

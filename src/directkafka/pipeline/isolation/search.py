@@ -55,7 +55,8 @@ def failing_records(
         TooManyError: there are more of them.
     """
     found: dict[RecordPlace, DirectKafkaError] = {}
-    parts = [_Part(tasks, error)]
+    # Of a batch of one record nothing else shows whether the failure has passed.
+    parts = [_Part(tasks, error if offset_count(tasks) > 1 else None)] if offset_count(tasks) else []
     is_whole = True
     while parts:
         failing: list[_Part] = []

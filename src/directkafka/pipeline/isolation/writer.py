@@ -15,13 +15,16 @@ from __future__ import annotations
 import logging
 import uuid
 from collections.abc import Callable, Collection, Mapping, Sequence
+from contextlib import ExitStack
 from dataclasses import replace
 from functools import partial
+from threading import Event
 from typing import Final
 
 from pyspark.sql import SparkSession
 
 from directkafka.errors import DirectKafkaError, OptionError, RowRejectedError, TransformError
+from directkafka.errors.kafka import TransactionTooSlowError
 from directkafka.errors.streams import MalformedPayloadError
 from directkafka.fault_points import fault_point
 from directkafka.kafka.consumer.range_task import RangeTask, ReadCount
@@ -30,15 +33,16 @@ from directkafka.pipeline.execution.batch_writer import BatchWriter, RangesWrite
 from directkafka.pipeline.execution.native.dead_letters import LettersOfBatch
 from directkafka.pipeline.isolation.letters import reason_of, write_letters
 from directkafka.pipeline.isolation.policy import ON_ERROR_NAME, DeadLetterPolicy
-from directkafka.pipeline.isolation.ranges import RecordPlace, within, without
+from directkafka.pipeline.isolation.ranges import RecordPlace, offset_count, within, without
 from directkafka.pipeline.isolation.search import TooManyError, Try, failing_records
+from directkafka.pipeline.retry import StopAsked
 from directkafka.sinks.api import BatchAttempt, LedgerEntry
 from directkafka.sinks.ledger import records_set_apart
 
 log = logging.getLogger("directkafka.pipeline")
 
 #: What a record can be the reason of.
-_ISOLABLE: Final = (TransformError, RowRejectedError, MalformedPayloadError)
+ISOLABLE: Final = (TransformError, RowRejectedError, MalformedPayloadError)
 
 _OF_ANOTHER_TRY: Final = "it was set apart when the batch was first tried; the driver's log of then says why"
 
@@ -50,14 +54,16 @@ class IsolatingWriter:
         inner: writes ranges.
         by_spark: knows the columns of the outputs; the same as ``inner``, or what stands behind it.
         policy: how many records may be set apart.
+        stop: ends a search.
     """
 
-    def __init__(self, inner: RangesWriter, by_spark: BatchWriter, policy: DeadLetterPolicy) -> None:
+    def __init__(self, inner: RangesWriter, by_spark: BatchWriter, policy: DeadLetterPolicy, stop: Event) -> None:
         self._inner = inner
         self._by_spark = by_spark
         self._policy = policy
-        #: Records that were found, and why, until their batch is committed.
-        self._reasons: dict[RecordPlace, str] = {}
+        self._stop = stop
+        #: Of each batch that is not known to be committed, the records that were found, and why.
+        self._reasons: dict[int, dict[RecordPlace, str]] = {}
 
     def check(self) -> tuple[str, ...]:
         """Look at transform and sinks; nothing is made or changed.
@@ -87,26 +93,39 @@ class IsolatingWriter:
     def begin(
         self, name: BatchAttempt, tasks: Sequence[RangeTask], *, stores: Collection[str]
     ) -> BackgroundJob[WrittenBatch]:
-        """The same as :meth:`write` in the background; nothing else is written until it is over."""
-        return BackgroundJob(self.session, partial(self.write, name, tasks, stores=stores))
+        """Begin to write a batch in the background; if it fails there, records are looked for when its turn comes.
+
+        Not before: a batch that is given up fails as well, because its jobs are cancelled.
+        """
+        written = partial(self._write_rest, name, tasks, stores=stores)
+        return _SearchedWhenWaitedFor(self.session, written, partial(self.write, name, tasks, stores=stores))
 
     def write(self, name: BatchAttempt, tasks: Sequence[RangeTask], *, stores: Collection[str]) -> WrittenBatch:
         """Write a batch without the records that are known to make it fail, and without those that do so now.
 
         Raises:
-            DirectKafkaError: the batch fails, and no record alone is the reason; or too many are.
+            DirectKafkaError: the batch fails, and no record alone is the reason; or too many are, or all.
         """
-        # Those of earlier batches are committed, those of later ones have not been found yet.
-        self._reasons = {place: self._reasons[place] for place in within(tasks, self._reasons)}
         while True:
             try:
-                written = self._inner.write(name, without(tasks, self._reasons), stores=stores)
-            except _ISOLABLE as error:
+                return self._write_rest(name, tasks, stores=stores)
+            except ISOLABLE as error:
                 self._find(name, tasks, error, partial(self._written_with, name, stores=stores))
                 # What was written under the old name is of no batch.
                 name = replace(name, attempt=uuid.uuid4().hex)
-            else:
-                return self._with_letters(written, tasks, stores) if self._reasons else written
+
+    def write_again(
+        self, places: Collection[str], name: BatchAttempt, tasks: Sequence[RangeTask], *, stores: Collection[str]
+    ) -> WrittenBatch:
+        """Write a batch for stores that lack it, without the records that the others went without, and no others.
+
+        Raises:
+            DirectKafkaError: the batch fails.
+        """
+        known = self._reasons.setdefault(name.batch_id, {})
+        for place in map(RecordPlace.parse, places):
+            known.setdefault(place, _OF_ANOTHER_TRY)
+        return self._write_rest(name, tasks, stores=stores)
 
     def find_refused(
         self,
@@ -135,16 +154,14 @@ class IsolatingWriter:
             try:
                 with self._inner.write(attempt, part, stores=stores) as written:
                     rehearse(written)
-            except _ISOLABLE as failure:
+            except ISOLABLE as failure:
                 return failure
+            except (NotImplementedError, TransactionTooSlowError) as failure:
+                log.error("%s: what is refused cannot be looked for: %s", name.pipeline, failure)
+                raise error from failure
             return None
 
         self._find(name, tasks, error, try_commit)
-
-    def remember(self, places: Collection[str]) -> None:
-        """Go without some records, which another store has gone without."""
-        for place in map(RecordPlace.parse, places):
-            self._reasons.setdefault(place, _OF_ANOTHER_TRY)
 
     def _written_with(
         self, name: BatchAttempt, part: Sequence[RangeTask], *, stores: Collection[str]
@@ -153,22 +170,28 @@ class IsolatingWriter:
         try:
             with self._inner.write(attempt, part, stores=stores):
                 return None
-        except _ISOLABLE as failure:
+        except ISOLABLE as failure:
             return failure
 
     def _find(self, name: BatchAttempt, tasks: Sequence[RangeTask], error: DirectKafkaError, fails_with: Try) -> None:
         """Add the records that are the reason of a failure to those that are known; or raise it."""
-        left = self._policy.max_per_batch - len(self._reasons)
+        # Of two batches that are under way, one is committed before the next but one begins.
+        self._reasons = {number: found for number, found in self._reasons.items() if number >= name.batch_id - 1}
+        known = self._reasons.setdefault(name.batch_id, {})
+        rest = without(tasks, known)
         log.warning("%s: batch %d failed, and the records that are the reason are looked for: %s",
                     name.pipeline, name.batch_id, reason_of(error))  # fmt: skip
 
         def tried(part: Sequence[RangeTask]) -> DirectKafkaError | None:
+            if self._stop.is_set():
+                raise StopAsked(reason_of(error))
             failure = fails_with(part)
             fault_point("isolation.part_tried")
             return failure
 
         try:
-            found = failing_records(without(tasks, self._reasons), error, tried, max_count=left)
+            left = self._policy.max_per_batch - len(within(tasks, known))
+            found = failing_records(rest, error, tried, max_count=left)
         except TooManyError:
             log.error("%s: batch %d: more than %d records (max_per_batch) make it fail; none is set apart",
                       name.pipeline, name.batch_id, self._policy.max_per_batch)  # fmt: skip
@@ -176,42 +199,88 @@ class IsolatingWriter:
         if not found:
             log.error("%s: batch %d: no record makes it fail alone", name.pipeline, name.batch_id)
             raise error
+        if 1 < offset_count(tasks) == len(within(tasks, known | found)):
+            log.error("%s: batch %d: each of its records fails, so it is none of them", name.pipeline, name.batch_id)
+            raise error
         for place, failure in found.items():
-            self._reasons[place] = reason_of(failure)
-            log.warning("%s: batch %d goes without %s: %s", name.pipeline, name.batch_id, place, self._reasons[place])
+            known[place] = reason_of(failure)
+            log.warning("%s: batch %d goes without %s: %s", name.pipeline, name.batch_id, place, known[place])
 
-    def _with_letters(self, written: WrittenBatch, tasks: Sequence[RangeTask], stores: Collection[str]) -> WrittenBatch:
-        """A batch with the dead letters of what it goes without, and with its names for the ledger."""
-        set_apart = tuple(map(str, within(tasks, self._reasons)))
+    def _write_rest(self, name: BatchAttempt, tasks: Sequence[RangeTask], *, stores: Collection[str]) -> WrittenBatch:
+        """Write a batch without the records that are known, and their dead letters."""
+        known = self._reasons.get(name.batch_id, {})
+        reasons = {place: known[place] for place in within(tasks, known)}
+        written = self._inner.write(name, without(tasks, reasons), stores=stores)
+        if not reasons:
+            return written
+        with ExitStack() as given_up:
+            # Rows may lie in an open transaction.
+            given_up.enter_context(written)
+            if self._policy.sink.store.identity in stores:
+                written = self._with_letters(written, tasks, reasons)
+            given_up.pop_all()
+        return replace(written, set_apart=tuple(map(str, reasons)))
+
+    def _with_letters(
+        self, written: WrittenBatch, tasks: Sequence[RangeTask], reasons: Mapping[RecordPlace, str]
+    ) -> WrittenBatch:
         sink = self._policy.sink
-        if sink.store.identity not in stores:
-            return replace(written, set_apart=set_apart)
         letters = LettersOfBatch.of(self._by_spark.source_schema, sink)
-        report, read = write_letters(self._by_spark.letters_writer, letters, written.name, tasks, self._reasons)
+        report, read = write_letters(self._by_spark.letters_writer, letters, written.name, tasks, reasons)
         fault_point("isolation.letters_written")
         reports = []
         for target, there in written.reports:
-            is_of_letters = target is sink
-            if is_of_letters and target.needs_second_phase(there):
-                # Its rows lie in an open transaction already, where no more can join them.
+            with_letters = (*there, report) if target is sink else there
+            if target is sink and target.needs_second_phase(with_letters):
+                # They would have to be written by a second job, which is over.
                 raise RowRejectedError(
                     store=sink.store.identity,
                     sink=sink.name,
-                    detail=f"the transform rejects so many records that {len(self._reasons)} which were set apart "
-                    "cannot be sent with them: make smaller batches (maxOffsetsPerTrigger)",
+                    detail=f"the dead letters of a batch, {len(reasons)} of them of records that were set apart, are "
+                    "too many bytes for one try: make smaller batches (maxOffsetsPerTrigger), or let the sink hold "
+                    "more (inline_bytes_max)",
                 )
-            reports.append((target, (*there, report) if is_of_letters else there))
-        return replace(written, reports=tuple(reports), read=_added(written.read, read), set_apart=set_apart)
+            reports.append((target, with_letters))
+        return replace(written, reports=tuple(reports), read=_added(written.read, read))
+
+
+class _SearchedWhenWaitedFor(BackgroundJob[WrittenBatch]):
+    """A batch that is written in the background, and in the foreground if that fails for a record's sake.
+
+    Args:
+        session: whose job it is.
+        job: writes it, and looks for nothing.
+        in_foreground: writes it, and looks for records.
+    """
+
+    def __init__(
+        self, session: SparkSession, job: Callable[[], WrittenBatch], in_foreground: Callable[[], WrittenBatch]
+    ) -> None:
+        super().__init__(session, job)
+        self._in_foreground = in_foreground
+
+    def result(self, limit_s: float | None = None) -> WrittenBatch:
+        """Wait for the batch, or write it.
+
+        Raises:
+            TimeoutError: it is not over after so many seconds.
+            DirectKafkaError: see :meth:`IsolatingWriter.write`.
+        """
+        try:
+            return super().result(limit_s)
+        except ISOLABLE:
+            return self._in_foreground()
 
 
 def isolating(
-    policy: DeadLetterPolicy | None, *, is_structured: bool
+    policy: DeadLetterPolicy | None, *, is_structured: bool, stop: Event
 ) -> Callable[[RangesWriter, BatchWriter], IsolatingWriter] | None:
     """What puts an isolating writer around another one; None where the policy does not ask for it.
 
     Args:
         policy: of the pipeline's dead letters, if it has any.
         is_structured: whether Spark plans its batches.
+        stop: ends a search.
 
     Raises:
         OptionError: it asks for it, and Spark plans the batches.
@@ -221,7 +290,7 @@ def isolating(
     if is_structured:
         reason = 'batches of engine = "structured" are planned by Spark, which cannot take records out of them'
         raise OptionError(option=ON_ERROR_NAME, reason=f"{reason}: use the direct engine, or on_error = 'fail'")
-    return partial(IsolatingWriter, policy=policy)
+    return partial(IsolatingWriter, policy=policy, stop=stop)
 
 
 def _added(read: Mapping[str, ReadCount], more: Sequence[tuple[str, ReadCount]]) -> dict[str, ReadCount]:
@@ -242,7 +311,17 @@ def write_again(
         name: this try of it.
         tasks: its ranges.
         stores: identities of those that lack it.
+
+    Raises:
+        OptionError: the others have gone without some records, and this writer cannot.
     """
+    places = records_set_apart(ahead)
     if isinstance(writer, IsolatingWriter):
-        writer.remember(records_set_apart(ahead))
+        return writer.write_again(places, name, tasks, stores=stores)
+    if places:
+        reason = (
+            f"batch {ahead.batch_id} was committed to another store without {len(places)} records that made it fail "
+            f"({', '.join(places[:3])}), and must go without them here: run with on_error = 'isolate' until it has"
+        )
+        raise OptionError(option=ON_ERROR_NAME, where="the dead letters", reason=reason)
     return writer.write(name, tasks, stores=stores)

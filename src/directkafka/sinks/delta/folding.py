@@ -28,8 +28,8 @@ from directkafka.sinks.write_modes import WriteMode
 GOES_IN: Final = "directkafka_goes_in"
 DELETES: Final = "directkafka_deletes"
 
-#: Sums are made in it and have to fit the column afterwards; Arrow's own sum of whole numbers wraps round.
-_SUMS_OF_INTEGERS: Final = pa.decimal128(38, 0)
+#: Sums are made in so many digits and have to fit the column afterwards; Arrow's own of whole numbers wrap round.
+_SUM_DIGITS: Final = 76
 
 _Places = npt.NDArray[np.int64]
 
@@ -134,9 +134,11 @@ class Folding:
         """Of each key the row that its order puts last; of soft deletes, that of rows and that of marks, as one."""
         mode, deletes = self.mode, self.mode.deletes
         ranked = _sorted(rows, (*mode.key, *mode.order))
-        is_as_next = _is_as_next(ranked, mode.key)
-        top = np.flatnonzero(np.concatenate([~is_as_next, [True]])[: len(ranked)])
-        self._refuse_ties(ranked, is_as_next, top)
+        is_as_next, top = _is_as_next(ranked, mode.key), self._last_of_each(ranked)
+        if deletes is not None and deletes.is_soft and mode.order:
+            # Below a mark a row is stored as well, so two of them must not be equal either.
+            for is_wanted in (ranked.column(deletes.column), pc.invert(ranked.column(deletes.column))):
+                self._last_of_each(ranked.filter(is_wanted))
         row, mark = _rows_and_marks(ranked, is_as_next, top, deletes)
         base = np.where(row >= 0, row, mark)
         taken = np.where(mark > row, mark, base)
@@ -145,6 +147,13 @@ class Folding:
         folded = {name: ranked.column(name).take(taken if name in marked else base) for name in names}
         folded |= {own_order(index): ranked.column(name).take(base) for index, name in enumerate(mode.order)}
         return pa.table(folded | {GOES_IN: pa.array(row >= 0), DELETES: pa.array(mark > row)})
+
+    def _last_of_each(self, ranked: pa.Table) -> _Places:
+        """Of rows that are sorted, the last place of each key; nothing may be equal to what is there."""
+        is_as_next = _is_as_next(ranked, self.mode.key)
+        top = np.flatnonzero(np.concatenate([~is_as_next, [True]])[: len(ranked)])
+        self._refuse_ties(ranked, is_as_next, top)
+        return top
 
     def _refuse_ties(self, ranked: pa.Table, is_as_next: npt.NDArray[np.bool_], top: _Places) -> None:
         """Refuse rows of one key that nothing puts after another; rows that are all key are equal."""
@@ -211,8 +220,8 @@ def _addend(column: pa.ChunkedArray) -> pa.ChunkedArray:
     """A column that can be summed without wrapping round."""
     kind = column.type
     if pa.types.is_integer(kind):
-        return pc.cast(pc.cast(column, pa.int64()), _SUMS_OF_INTEGERS)
-    return pc.cast(column, pa.decimal128(38, kind.scale)) if pa.types.is_decimal(kind) else column
+        return pc.cast(pc.cast(column, pa.int64()), pa.decimal256(_SUM_DIGITS, 0))
+    return pc.cast(column, pa.decimal256(_SUM_DIGITS, kind.scale)) if pa.types.is_decimal(kind) else column
 
 
 def _numbered(start: int, end: int) -> list[str]:

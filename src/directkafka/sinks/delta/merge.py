@@ -66,6 +66,8 @@ class Merge:
             " AND ".join(f"{_held(name)} = {_coming(name)}" for name in self.mode.key),
             source_alias="source",
             target_alias="target",
+            # Else files are passed over by the statistics of whoever wrote them, and a wrong one would double a key.
+            streamed_exec=True,
             writer_properties=WriterProperties(compression=_CODECS[self.compression]),
             commit_properties=properties,
         )
@@ -123,7 +125,7 @@ def _addition(name: str, kind: pa.DataType) -> str:
     held = f"coalesce({_held(name)}, 0)"
     if pa.types.is_floating(kind):
         return f"{held} + {_coming(name)}"
-    wide = _type_name(pa.decimal128(38, kind.scale if pa.types.is_decimal(kind) else 0))
+    wide = f"Decimal256(76, {kind.scale if pa.types.is_decimal(kind) else 0})"
     total = f"arrow_cast({held}, '{wide}') + arrow_cast({_coming(name)}, '{wide}')"
     return f"arrow_cast({total}, '{_type_name(kind)}')"
 
@@ -134,8 +136,14 @@ def _literal(value: Any) -> str:
         return "NULL"
     if pa.types.is_binary(value.type) or pa.types.is_large_binary(value.type):
         return f"X'{value.as_py().hex()}'"
-    text = str(pc.cast(value, pa.string()).as_py()).replace("'", "''")
-    return f"arrow_cast('{text}', '{_type_name(value.type)}')"
+    name = _type_name(value.type)
+    if pa.types.is_timestamp(value.type):
+        # As numbers: of a year beyond 9999 a text is not understood.
+        return f"arrow_cast({pc.cast(value, pa.int64()).as_py()}, '{name}')"
+    if pa.types.is_date32(value.type):
+        return f"arrow_cast(arrow_cast({pc.cast(value, pa.int32()).as_py()}, 'Int32'), '{name}')"
+    text = f"{value.as_py():f}" if pa.types.is_decimal(value.type) else str(pc.cast(value, pa.string()).as_py())
+    return f"arrow_cast('{text.replace(chr(39), 2 * chr(39))}', '{name}')"
 
 
 def _type_name(kind: pa.DataType) -> str:

@@ -16,7 +16,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 import pyarrow.parquet as pq
 
-from directkafka.errors import OptionError, SchemaMismatchError
+from directkafka.errors import OptionError, RowRejectedError, SchemaMismatchError
 from directkafka.sinks.api import BatchAttempt, TaskReport
 from directkafka.sinks.capabilities import SinkCapabilities
 from directkafka.sinks.delta.config import DeltaConfig
@@ -194,7 +194,12 @@ class DeltaSink(DeltaConfig, Clonable):
     def _merge(self, files: Sequence[DataFile]) -> Merge:
         rows = pa.concat_tables(pq.read_table(self._store.staging / file.name) for file in files)
         folding = Folding(mode=self._mode, store=self._store.label, sink=self.name)
-        return Merge(batch=folding.fold(rows), mode=self._mode, compression=self.compression)
+        try:
+            folded = folding.fold(rows.cast(_with_large_texts(rows.schema)))
+        except (pa.ArrowInvalid, pa.ArrowCapacityError) as error:
+            detail = f"the batch cannot be folded by the driver ({error}): make smaller ones (maxOffsetsPerTrigger)"
+            raise RowRejectedError(store=self._store.label, sink=self.name, detail=detail) from error
+        return Merge(batch=folded, mode=self._mode, compression=self.compression)
 
     def recount(self) -> TableCount:
         """What the table has now: rows, records that two rows name, sums of the columns that merge adds up.
@@ -234,6 +239,12 @@ def _columns(table: DeltaTable) -> pa.Schema:
     return plain_schema(pa.schema(table.schema()))
 
 
+def _with_large_texts(schema: pa.Schema) -> pa.Schema:
+    """The columns so that a batch may have more than 2 GiB of a text."""
+    large = {pa.string(): pa.large_string(), pa.binary(): pa.large_binary()}
+    return pa.schema([field.with_type(large.get(field.type, field.type)) for field in schema])
+
+
 def _type_problems(schema: pa.Schema, mode: WriteMode) -> list[str]:
     """Which columns of the mode have types that cannot be compared or added up, one sentence each."""
     fields = {field.name: field.type for field in schema}
@@ -242,6 +253,9 @@ def _type_problems(schema: pa.Schema, mode: WriteMode) -> list[str]:
         for name in (*mode.key, *mode.order)
         if name in fields and (pa.types.is_nested(fields[name]) or pa.types.is_floating(fields[name]))
     ]
+    time = None if mode.deletes is None else mode.deletes.time
+    if time is not None and time in fields and pa.types.is_nested(fields[time]):
+        problems.append(f"column {time!r} of type {fields[time]} is no time (delete_time)")
     return problems + [
         f"column {name!r} of type {fields[name]} is no number that can be added up"
         for name in mode.add

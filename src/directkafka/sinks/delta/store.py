@@ -150,6 +150,9 @@ class DeltaStore(LedgerStore[DeltaTransaction]):
         if (standing.generation, standing.driver) != (held, self._driver):
             raise FencedError(store=self.label, pipeline=pipeline, held=held, found=standing.generation)
         self._held[pipeline] = held
+        if self.log.durable and last is not None:
+            # Its driver may have been killed before it did so.
+            self.log.sync_last(app)
         self._sweep_older(pipeline, held, last)
         return held
 
@@ -208,9 +211,9 @@ class DeltaStore(LedgerStore[DeltaTransaction]):
         A version that is not there never will be: a later try builds on the same version or a later one, and only one
         of the two gets it.
         """
-        table, found = self._resolved(entry.pipeline)
-        if self.log.durable:
-            self.log.sync(table.version() - 1)
+        _, found = self._resolved(entry.pipeline)
+        if self.log.durable and found.entry is not None:
+            self.log.sync_last(_app(entry.pipeline))
         return found
 
     def tidy(self, transaction: DeltaTransaction, committed: LedgerEntry) -> None:

@@ -32,8 +32,8 @@ if TYPE_CHECKING:
     from deltalake import CommitProperties, DeltaTable
     from deltalake.transaction import AddAction
 
-#: What DataFusion says of a value that does not fit: no try will get further.
-_REJECTIONS = ("Cast error", "too large to store", "verflow")
+#: How delta-rs begins what DataFusion says of a value that does not fit: no try will get further.
+_REJECTIONS = tuple(f"Generic DeltaTable error: Arrow error: {kind}" for kind in ("Cast", "Invalid argument", "Arith"))
 
 
 class TableChange(Protocol):
@@ -170,6 +170,18 @@ class DeltaLog:
                 sync_directory(self.folder)
             sync_directory(path.parent)
 
+    def sync_last(self, app: str) -> None:
+        """Make a pipeline's newest commit, its files, and all commits behind it survive a power cut.
+
+        Args:
+            app: the name of the pipeline's app transactions.
+        """
+        with translated(self.label):
+            version = self.table().version()
+            while (path := self._path(version)).exists() and not _sets(path, app):
+                version -= 1
+        self.sync(max(version, 0) - 1, with_files=True)
+
     def _make(self) -> DeltaTable:
         from deltalake import DeltaTable, Schema
 
@@ -191,6 +203,12 @@ def _added_files(path: Path) -> list[str]:
     actions = [json.loads(line) for line in path.read_bytes().splitlines()]
     added = [unquote(action[kind]["path"]) for action in actions for kind in ("add", "cdc") if kind in action]
     return [name for name in added if "://" not in name]
+
+
+def _sets(path: Path, app: str) -> bool:
+    """Whether a commit sets an app transaction."""
+    actions = [json.loads(line) for line in path.read_bytes().splitlines()]
+    return any(action["txn"]["appId"] == app for action in actions if "txn" in action)
 
 
 @contextmanager
@@ -217,9 +235,14 @@ def delta_errors(store: str) -> Iterator[None]:
         if "ermission denied" in cause:
             remedy = f"Give user id {os.geteuid()} the right to read and write there."
             raise StoreAccessError(store=store, cause=cause, remedy=remedy) from error
-        if any(words in cause for words in _REJECTIONS):
-            raise RowRejectedError(store=store, sink=store, detail=cause) from error
+        if cause.startswith(_REJECTIONS):
+            raise RowRejectedError(store=store, sink="a merge", detail=cause) from error
         raise StoreUnavailableError(store=store, cause=cause) from error
+    except Exception as error:
+        # What DataFusion makes of a query that it does not understand has no class of its own.
+        if type(error) is not Exception:
+            raise
+        raise StoreRequestError(store=store, code="query", cause=_words(error)) from error
 
 
 def _words(error: Exception) -> str:

@@ -104,8 +104,13 @@ def test_a_failure_that_has_passed_is_no_record() -> None:
     assert failing_records(range_tasks((0, 64)), error, lambda part: None, max_count=100) == {}
 
 
-def test_a_batch_of_one_record_needs_no_search() -> None:
+def test_a_record_that_is_alone_in_its_batch_is_tried_once_more() -> None:
     error = TransformError(source="sql", cause="bad")
-    batch = Batch([])
-    assert failing_records(range_tasks((5, 1)), error, batch, max_count=1) == {RecordPlace("t0", 0, 5): error}
-    assert batch.tries == 0
+    place = RecordPlace("t0", 0, 5)
+    assert list(failing_records(range_tasks((5, 1)), error, Batch([place]), max_count=1)) == [place]
+    assert failing_records(range_tasks((5, 1)), error, Batch([]), max_count=1) == {}
+
+
+def test_of_no_records_none_fails() -> None:
+    error = TransformError(source="sql", cause="bad")
+    assert failing_records([], error, Batch([]), max_count=1) == {}

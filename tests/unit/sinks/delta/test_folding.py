@@ -91,6 +91,7 @@ def test_merge_adds_up_and_a_null_counts_as_zero() -> None:
         (pa.int64(), [2**62, 2**62]),
         (pa.int8(), [100, 28]),
         (pa.decimal128(4, 2), [Decimal("99.99"), Decimal("0.01")]),
+        (pa.decimal128(38, 0), [Decimal(10**38 - 1), Decimal(1)]),
     ],
     ids=str,
 )

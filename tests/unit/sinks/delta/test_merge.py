@@ -120,6 +120,8 @@ def test_a_lost_staged_file_is_missed(folder: Path) -> None:
         (pa.int32(), 2**31 - 1, 1),
         (pa.int64(), -(2**63), -1),
         (pa.decimal128(4, 2), Decimal("99.99"), Decimal("0.01")),
+        (pa.decimal128(38, 0), Decimal(10**38 - 1), Decimal(1)),
+        (pa.decimal128(38, 38), Decimal("0.75"), Decimal("0.75")),
     ],
     ids=str,
 )
@@ -153,6 +155,7 @@ ORDERS = [
     (pa.date32(), [NOON.date() + datetime.timedelta(days=day) for day in range(3)]),
     (pa.timestamp("us", "UTC"), [NOON + datetime.timedelta(microseconds=place) for place in range(3)]),
     (pa.decimal128(38, 10), [Decimal(place) / 8 for place in range(3)]),
+    (pa.decimal128(20, 12), [Decimal(place) / 10**10 for place in (1, 2, 3)]),
 ]
 
 
@@ -233,3 +236,51 @@ def test_the_files_of_a_merge_are_compressed_as_they_are_told(folder: Path, comp
     (name,) = DeltaTable(folder).get_add_actions().column("path").to_pylist()
     codec = pq.read_metadata(folder / name).row_group(0).column(0).compression
     assert codec.lower() == {"none": "uncompressed"}.get(compression, compression)
+
+
+@pytest.mark.parametrize(
+    ("kind", "number"), [(pa.timestamp("us", "UTC"), 400_000_000_000_000_000), (pa.date32(), 4_000_000)]
+)
+def test_a_truncate_may_be_behind_the_year_9999(folder: Path, kind: pa.DataType, number: int) -> None:
+    schema = pa.schema([("id", pa.int64()), ("at", kind), ("gone", pa.bool_()), ("op", pa.string())])
+    sink, job = start(folder, schema, order=["at"], delete="gone", truncate=True)
+    whole = pa.int32() if kind == pa.date32() else pa.int64()
+    for ids, at, op in (([1, 2], [number - 1, number + 1], "c"), ([None], [number], "t")):
+        places = pa.array(at, whole).cast(kind)
+        columns = [pa.array(ids, pa.int64()), places, pa.array([False] * len(ids)), pa.array([op] * len(ids))]
+        run(job, sink, pa.table(columns, schema=schema))
+    assert DeltaTable(folder).to_pyarrow_dataset().to_table(columns=["id"]).to_pylist() == [{"id": 2}]
+
+
+def test_a_missing_file_is_no_refused_row_whatever_the_folder_is_called(tmp_path: Path) -> None:
+    folder = tmp_path / "stackoverflow, a Cast error"
+    sink, job = start(folder)
+    job.run((sink, [[(1, 10)]]))
+    for path in folder.glob("*.parquet"):
+        path.unlink()
+    with pytest.raises(StoreUnavailableError):
+        job.run((sink, [[(1, 11)]]))
+
+
+def test_a_merge_whose_driver_was_killed_is_synced_by_the_next_one(
+    folder: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Also where somebody else has committed since."""
+    sink, job = start(folder)
+    job.run((sink, [[(1, 10)]]))
+    at = DeltaTable(folder).version()
+    (name,) = DeltaTable(folder).get_add_actions().column("path").to_pylist()
+    stranger = pa.table({"id": [2], "flights": [99]}, schema=SCHEMA)
+    write_deltalake(folder, stranger, mode="append")
+    synced: list[str] = []
+    monkeypatch.setattr(delta_table, "sync_file", lambda path: synced.append(path.name))
+    start(folder, durable=True)
+    assert {name, f"{at:020d}.json", f"{at + 1:020d}.json"} <= set(synced)
+
+
+def test_equal_rows_below_a_mark_are_refused_as_in_a_database(folder: Path) -> None:
+    schema = pa.schema([("id", pa.int64()), ("n", pa.int64()), ("at", pa.int64()), ("gone", pa.bool_())])
+    sink, job = start(folder, schema, order=["at"], delete="gone", delete_how="soft")
+    rows = pa.table([[1, 1, 1], [10, 11, None], [5, 5, 9], [False, False, True]], schema=schema)
+    with pytest.raises(RowRejectedError, match="2 rows of one batch have the key id = 1, equal in at"):
+        run(job, sink, rows)
