@@ -239,9 +239,9 @@ def test_the_files_of_a_merge_are_compressed_as_they_are_told(folder: Path, comp
 
 
 @pytest.mark.parametrize(
-    ("kind", "number"), [(pa.timestamp("us", "UTC"), 400_000_000_000_000_000), (pa.date32(), 4_000_000)]
+    ("kind", "number"), [(pa.timestamp("us", "UTC"), 400_000_000_000_000_000), (pa.date32(), 2_900_000)], ids=str
 )
-def test_a_truncate_may_be_behind_the_year_9999(folder: Path, kind: pa.DataType, number: int) -> None:
+def test_a_truncate_may_be_far_in_the_future(folder: Path, kind: pa.DataType, number: int) -> None:
     schema = pa.schema([("id", pa.int64()), ("at", kind), ("gone", pa.bool_()), ("op", pa.string())])
     sink, job = start(folder, schema, order=["at"], delete="gone", truncate=True)
     whole = pa.int32() if kind == pa.date32() else pa.int64()
