@@ -34,7 +34,7 @@ from directkafka.pipeline.execution.transform import is_per_batch
 from directkafka.pipeline.file import replay_name
 from directkafka.pipeline.pipeline import Pipeline
 from directkafka.sinks.api import LedgerEntry
-from directkafka.sinks.ledger import FORGOTTEN, SKIPPED, TableCount
+from directkafka.sinks.ledger import ALL_SET_APART, FORGOTTEN, SKIPPED, TableCount
 from directkafka.snapshot import PartitionSnapshot
 from directkafka.spark.read_task import records_frame
 from directkafka.spark.source_cluster import SourceCluster
@@ -174,6 +174,8 @@ def _output_again(
         return None, f"a reset has skipped {skipped} offsets, so nothing was read again"
     if forgotten := entry.total_rows.get(FORGOTTEN, 0):
         return None, f"{forgotten} offsets were read of topics that are deleted since, so nothing was read again"
+    if set_apart := entry.total_rows.get(ALL_SET_APART, 0):
+        return None, f"{set_apart} records made their batch fail and were set apart, so nothing was read again"
     snapshot = cluster.snapshot()
     for partition in entry.progress:
         if partition.origin < partition.end and not _is_whole(

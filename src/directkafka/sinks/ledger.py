@@ -25,11 +25,14 @@ FORGOTTEN = "(offsets of deleted topics)"
 #: The same for offsets that were never read, since a reset has skipped them.
 SKIPPED = "(offsets that a reset skipped)"
 
+#: The same for records that made their batch fail and were set apart.
+ALL_SET_APART = "(records set apart)"
+
 #: The batch id of a ledger in which nothing is committed.
 NO_BATCH = -1
 
 #: Keys of ``total_rows`` that are no sink's.
-OFFSET_COUNTS = frozenset({FORGOTTEN, SKIPPED})
+OFFSET_COUNTS = frozenset({FORGOTTEN, SKIPPED, ALL_SET_APART})
 
 #: Keys of ``row_counts`` that are no sink's, by column: the id of the registry's schema that the batch was read with.
 SCHEMA_IDS: Final = {"value": "(schema id of value)", "key": "(schema id of key)"}
@@ -310,7 +313,8 @@ def with_counts(entry: LedgerEntry, previous: LedgerEntry | None, row_counts: Ma
     totals = dict(previous.total_rows) if previous and not is_dropped(entry) else {}
     if forgotten := _forgotten(entry, previous):
         totals[FORGOTTEN] = totals.get(FORGOTTEN, 0) + sum(partition.end - partition.origin for partition in forgotten)
-    for name, count in (*entry.total_rows.items(), *row_counts.items()):
+    set_apart = {ALL_SET_APART: number} if (number := len(records_set_apart(entry))) else {}
+    for name, count in (*entry.total_rows.items(), *row_counts.items(), *set_apart.items()):
         totals[name] = totals.get(name, 0) + count
     kept = {name: number for name, number in entry.row_counts.items() if _is_note(name)}
     return replace(entry, row_counts=kept | dict(row_counts), total_rows=totals)

@@ -231,3 +231,11 @@ def test_a_schema_s_name_ignores_case_in_duckdb(duckdb: File) -> None:
     for number in (1, 2):
         run(job, duckdb.sink("MAIN.Flights"), pa.table({"n": [number]}))
     assert duckdb.execute("SELECT n FROM main.flights ORDER BY n") == [(1,), (2,)]
+
+
+@BOTH_WAYS
+def test_a_row_that_a_check_of_the_table_refuses_is_told_as_that(file: File, inline_bytes_max: int) -> None:
+    """And not as a transaction that has failed, which would be tried again."""
+    file.execute("CREATE TABLE flights (id BIGINT, n BIGINT CHECK (n <> 40))")
+    with pytest.raises(RowRejectedError, match=r"CHECK constraint failed"):
+        run(job_of(file), file.sink("flights", inline_bytes_max=inline_bytes_max), pa.table({"id": [1], "n": [40]}))

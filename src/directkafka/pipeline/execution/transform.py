@@ -36,7 +36,7 @@ _GROUPS = _PER_BATCH | {
     "WindowInPandas", "ArrowWindowPython", "Sample",
 }  # fmt: skip
 #: Nodes that compare rows of both their sides.
-_COMPARES = frozenset({"Join", "LateralJoin", "AsOfJoin", "Intersect", "IntersectAll", "Except", "ExceptAll"})
+_COMPARES = frozenset({"Join", "LateralJoin", "AsOfJoin", "Intersect", "Intersect All", "Except", "Except All"})
 _CUTS = frozenset({"GlobalLimit", "LocalLimit", "Offset"})
 _OPERATOR = re.compile(r"^[\s:+\-*!'()\d]*([A-Za-z]\w*)", re.MULTILINE)
 _CLOCK = re.compile(r"\b(current_timestamp|current_date|current_time|localtimestamp|now)\(")

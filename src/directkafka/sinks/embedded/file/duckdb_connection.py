@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Sequence
+from contextlib import suppress
 from pathlib import Path
 from typing import Any, Final
 
@@ -59,8 +60,12 @@ class DuckDBConnection:
             self._connection.register(_READER, reader)
             try:
                 count = self._count(f"INSERT INTO {place} ({names}) SELECT {names} FROM {_READER}")
-            finally:
-                self._connection.unregister(_READER)
+            except duckdb.Error:
+                # In a transaction that has failed nothing works, and that must not hide why it has.
+                with suppress(duckdb.Error):
+                    self._connection.unregister(_READER)
+                raise
+            self._connection.unregister(_READER)
         if not is_temporary:
             least = self._filled_rows_min
             self._filled_rows_min = count if least is None else min(least, count)
