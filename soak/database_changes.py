@@ -107,18 +107,18 @@ class Copied:
         name: of it.
         schema: the columns of its rows, as Spark's DDL.
         key: of the copy.
-        compared: what is read of the source, and of the copies in Postgres and in a file.
+        compared: what is read of the source, and of the copies in Postgres, in a file and in a Delta table.
     """
 
     name: str
     schema: str
     key: tuple[str, ...]
-    compared: tuple[str, str, str]
+    compared: tuple[str, str, str, str]
 
 
 _MOMENTS: Final = "(extract(epoch FROM at) * 1000000)::bigint, (extract(epoch FROM made) * 1000000)::bigint"
 #: Nothing says which of its rows a change is about.
-WITHOUT_KEY: Final = Copied("notes", "note STRING", (), ("note", "note", "note"))
+WITHOUT_KEY: Final = Copied("notes", "note STRING", (), ("note",) * 4)
 COPIED: Final = (
     Copied(
         "orders",
@@ -128,6 +128,7 @@ COPIED: Final = (
         (
             f"id, price, weight::double precision, note, doc::text, tags, parts, {_MOMENTS}, day, paid",
             f"id, price, weight, note, doc, tags, parts, {_MOMENTS}, day, paid",
+            'id, price, weight, note, doc, tags, parts, epoch_us("at"), epoch_us(made), day, paid',
             'id, price, weight, note, doc, tags, parts, epoch_us("at"), epoch_us(made), day, paid',
         ),
     ),
@@ -139,6 +140,7 @@ COPIED: Final = (
             "order_id, line, quantity, amount::text",
             "order_id, line, quantity, amount::text",
             "order_id, line, quantity, amount",
+            "order_id, line, quantity, amount::text",
         ),
     ),
 )
@@ -275,7 +277,7 @@ class World:
         path, delta = self.folder / f"{table.name}.db", self.folder / f"{table.name}.delta"
         connect: Any = duckdb.connect if table.name == "orders" else sqlite3.connect
         return {
-            "Delta": lambda: _of_delta(delta, f"SELECT {table.compared[2]} FROM held"),
+            "Delta": lambda: _of_delta(delta, f"SELECT {table.compared[3]} FROM held"),
             "Postgres": lambda: _of_postgres(self.copy, f"SELECT {table.compared[1]} FROM {table.name}"),
             "a file": lambda: _of_file(connect, path, f"SELECT {table.compared[2]} FROM {table.name}"),
         }

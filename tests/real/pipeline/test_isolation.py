@@ -27,6 +27,10 @@ pytestmark = pytest.mark.real
 BAD = {0: b"no number", 1: b"\xff\x00bytes"}
 
 
+#: Looked at by Postgres only at the end of a transaction.
+DEFERRED = "UNIQUE DEFERRABLE INITIALLY DEFERRED"
+
+
 def by_python(source: DataFrame) -> DataFrame:
     number = f.col("value").cast("string").cast("long").alias("number")
     return source.select("topic", "partition", "offset", number)
@@ -62,7 +66,14 @@ def mixed(world: World) -> World:
     return world
 
 
-@pytest.mark.parametrize("transform", [QUERY, by_python, ArrowTransform(by_arrow)], ids=["sql", "python", "arrow"])
+@pytest.mark.parametrize(
+    "transform",
+    [
+        pytest.param(QUERY, id="sql", marks=pytest.mark.slow),
+        pytest.param(by_python, id="python", marks=pytest.mark.slow),
+        pytest.param(ArrowTransform(by_arrow), id="arrow"),
+    ],
+)
 def test_records_for_which_the_transform_raises_are_set_apart(transform: Any, mixed: World) -> None:
     pipeline = mixed.pipeline(transform, dead_letters=policy(mixed))
     pipeline.run()
@@ -77,8 +88,14 @@ def test_records_for_which_the_transform_raises_are_set_apart(transform: Any, mi
     assert kept == [(2,)]
 
 
-@pytest.mark.parametrize("check", ["CHECK (number % 40 <> 0)", "UNIQUE DEFERRABLE INITIALLY DEFERRED"])
-@pytest.mark.parametrize("transform", [QUERY, ArrowTransform(by_arrow)], ids=["sql", "arrow"])
+@pytest.mark.parametrize(
+    ("transform", "check"),
+    [
+        pytest.param(QUERY, "CHECK (number % 40 <> 0)", id="sql-check"),
+        pytest.param(QUERY, DEFERRED, id="sql-deferred", marks=pytest.mark.slow),
+        pytest.param(ArrowTransform(by_arrow), DEFERRED, id="arrow-deferred", marks=pytest.mark.slow),
+    ],
+)
 def test_records_whose_rows_a_table_refuses_are_set_apart(transform: Any, check: str, world: World) -> None:
     world.query(f'CREATE TABLE records (topic text, partition int, "offset" bigint, number bigint {check})')
     refused = [0, 40, 80]
@@ -92,7 +109,8 @@ def test_records_whose_rows_a_table_refuses_are_set_apart(transform: Any, check:
     assert [number for (number,) in there] == [number for number in range(COUNT) if number not in refused]
 
 
-@pytest.mark.parametrize("kind", ["sqlite", pytest.param("duckdb", marks=pytest.mark.slow)])
+@pytest.mark.slow
+@pytest.mark.parametrize("kind", ["sqlite", "duckdb"])
 def test_a_file_s_table_may_be_the_one_that_refuses(kind: str, world: World, tmp_path: Path) -> None:
     import sqlite3
 
@@ -114,6 +132,7 @@ def test_a_file_s_table_may_be_the_one_that_refuses(kind: str, world: World, tmp
     assert reason.startswith("RowRejectedError: ")
 
 
+@pytest.mark.slow
 def test_a_row_that_cannot_be_encoded_is_set_apart(world: World) -> None:
     """Postgres has no NUL in a text: the task that writes refuses it."""
     add(world, b"a\0b")
@@ -125,6 +144,7 @@ def test_a_row_that_cannot_be_encoded_is_set_apart(world: World) -> None:
     assert len(world.numbers()) == COUNT
 
 
+@pytest.mark.slow
 def test_a_record_that_is_no_json_is_set_apart_where_that_is_an_error(
     world: World, create_topic: Callable[..., str]
 ) -> None:
@@ -138,6 +158,7 @@ def test_a_record_that_is_no_json_is_set_apart_where_that_is_an_error(
     assert world.numbers() == [4, 5]
 
 
+@pytest.mark.slow
 def test_above_the_limit_the_pipeline_stops_and_the_batch_is_not_there(mixed: World) -> None:
     add(mixed, b"third", b"fourth")
     with pytest.raises(TransformError):
@@ -150,6 +171,7 @@ def test_above_the_limit_the_pipeline_stops_and_the_batch_is_not_there(mixed: Wo
     assert len(letters(mixed)) == 4
 
 
+@pytest.mark.slow
 def test_without_isolate_a_record_that_makes_its_batch_fail_stops_the_pipeline(mixed: World) -> None:
     with pytest.raises(TransformError):
         mixed.pipeline(QUERY, dead_letters=policy(mixed, on_error="fail")).run()
@@ -195,6 +217,7 @@ def test_rows_that_only_fail_together_stop_the_pipeline(world: World) -> None:
     assert letters(world) == []
 
 
+@pytest.mark.slow
 def test_a_letter_that_its_own_table_refuses_stops_the_pipeline(mixed: World) -> None:
     mixed.query(
         'CREATE TABLE letters (topic text, partition int, "offset" bigint, timestamp timestamptz, key bytea, '
@@ -206,6 +229,7 @@ def test_a_letter_that_its_own_table_refuses_stops_the_pipeline(mixed: World) ->
     assert len(mixed.numbers()) == sum(part["end"] for part in done)
 
 
+@pytest.mark.slow
 def test_letters_may_go_to_a_topic(mixed: World, create_topic: Callable[..., str]) -> None:
     topic = create_topic(1)
     dead = DeadLetterPolicy(KafkaSink({"bootstrap.servers": mixed.kafka}, topic), on_error="isolate")
@@ -220,6 +244,7 @@ def test_letters_may_go_to_a_topic(mixed: World, create_topic: Callable[..., str
     assert headers["directkafka.reason"].startswith(b"TransformError: ")
 
 
+@pytest.mark.slow
 def test_both_kinds_of_letters_are_in_one_batch(mixed: World) -> None:
     """What the transform rejects by a reason, and what makes it raise."""
     query = QUERY.replace(" FROM source", ", CASE WHEN length(value) = 1 THEN 'short' END AS dead_letter_reason"

@@ -257,7 +257,7 @@ class BatchWriter:
             proof=self._proofs,
             partition_count=task_count(ranges, parallelism=parallelism, min_partitions=self._min_partitions),
         )
-        check = partial(self._prove_read, name, ranges)
+        check = partial(self._prove_read, name, ranges, of=self._wanted(stores))
         return self.write_frame(name, frame, stores=stores, read_check=check, ranges=ranges)
 
     def write_frame(
@@ -283,7 +283,7 @@ class BatchWriter:
             TransformError: the transform failed on an executor, or gives other columns than when it was checked.
             DirectKafkaError: what a task met, with its fields.
         """
-        wanted = [writer for writer in self._writers if writer.sink.store.identity in stores]
+        wanted = self._wanted(stores)
         with ExitStack() as kept:
             keeper = Keeper(kept)
             with job_errors():
@@ -328,11 +328,21 @@ class BatchWriter:
             parts.append(part)
         return parts
 
-    def _prove_read(self, name: BatchAttempt, ranges: Sequence[OffsetRange]) -> dict[str, ReadCount]:
-        """How much was read of each topic; every range must have been read to its end."""
+    def _wanted(self, stores: Collection[str]) -> list[OutputWriter]:
+        return [writer for writer in self._writers if writer.sink.store.identity in stores]
+
+    def _prove_read(
+        self, name: BatchAttempt, ranges: Sequence[OffsetRange], *, of: Sequence[OutputWriter]
+    ) -> dict[str, ReadCount]:
+        """How much was read of each topic; every range must have been read to its end.
+
+        Or none, where only dead letters are wanted of a transform that rejects nothing: Spark sees that none is needed.
+        """
         # A copy, made in one step: a task of an earlier attempt may still report while we look.
         proofs = dict(self._proofs.value)
         proven = {place: count for (attempt, place), count in proofs.items() if attempt == name.attempt}
+        if not proven and all(writer.route.output == DEAD_LETTERS for writer in of):
+            return {}
         if unread := tuple(str(offset_range) for offset_range in ranges if str(offset_range) not in proven):
             raise RangeNotReadError(ranges=unread)
         return read_by_topic((offset_range.topic, proven[str(offset_range)]) for offset_range in ranges)

@@ -19,6 +19,7 @@ import pyarrow.compute as pc
 
 from directkafka.sinks.deletes import Deletes
 from directkafka.sinks.delta.folding import DELETES, GOES_IN, FoldedBatch, own_order
+from directkafka.sinks.delta.table import FilesChange
 from directkafka.sinks.files.formats import ParquetCompression
 from directkafka.sinks.write_modes import WriteMode
 
@@ -54,7 +55,7 @@ class Merge:
         return True
 
     def commit(self, table: DeltaTable, properties: CommitProperties) -> None:
-        """Make one commit; none if no row changes, which is how delta-rs has it.
+        """Make one commit.
 
         Raises:
             deltalake.exceptions.DeltaError: it failed, or somebody else has added, removed or changed rows meanwhile.
@@ -71,7 +72,11 @@ class Merge:
             writer_properties=WriterProperties(compression=_CODECS[self.compression]),
             commit_properties=properties,
         )
+        before = table.version()
         self._with_clauses(merger).execute()
+        if table.version() == before:
+            # Where no row changes delta-rs makes no commit, and the ledger's numbers would not move.
+            FilesChange().commit(table, properties)
 
     def _with_clauses(self, merger: TableMerger) -> TableMerger:
         mode, schema = self.mode, self.batch.rows.schema

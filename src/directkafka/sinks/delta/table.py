@@ -44,7 +44,7 @@ class TableChange(Protocol):
         """Whether files that the commit names have still to be synced."""
 
     def commit(self, table: DeltaTable, properties: CommitProperties) -> None:
-        """Make one commit that builds on a snapshot; none if it changes nothing and has no way to say that."""
+        """Make one commit that builds on a snapshot, also if it changes no row."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -142,9 +142,6 @@ class DeltaLog:
         fault_point("log.entry_written")
         with translated(self.label), delta_errors(self.label):
             change.commit(table, properties)
-            if table.version() == version:
-                # A merge that changes no row makes no commit, and the numbers would not move.
-                FilesChange().commit(table, properties)
         fault_point("log.slot_taken")
         if not self._path(version).exists():
             self._table = None
