@@ -134,6 +134,21 @@ def test_a_commit_whose_answer_was_lost_is_found(folder: Path, monkeypatch: pyte
     assert DeltaTable(folder).version() == 2
 
 
+def test_a_batch_is_one_commit(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Files alone, and no rows at all."""
+    sink, job = start(folder)
+    commit, asked = DeltaTable.create_write_transaction, []
+
+    def counted(table: DeltaTable, *arguments: Any, **options: Any) -> None:
+        asked.append(table.version())
+        commit(table, *arguments, **options)
+
+    monkeypatch.setattr(DeltaTable, "create_write_transaction", counted)
+    job.run((sink, [[(1, 1)]]))
+    job.run((sink, [[]]))
+    assert len(asked) == 2
+
+
 def test_a_commit_that_failed_is_a_definite_failure(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     sink, job = start(folder)
 
