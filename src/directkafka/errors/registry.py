@@ -36,6 +36,21 @@ class RegistryAccessError(RegistryError):
     template = "the schema registry at {registry} cannot be used: {cause}. {remedy}."
 
 
+class UnencodableRowError(DirectKafkaError):
+    """A row's value or key cannot be written as the format that the options say.
+
+    Attributes:
+        column: ``value`` or ``key``.
+        format: of the option.
+        reason: what is wrong, and where.
+    """
+
+    column: str
+    format: str
+    reason: str
+    template = "the {column} of a row cannot be written as {format}: {reason}"
+
+
 class SchemaNotFoundError(RegistryError):
     """The registry answers, and does not have what was asked for."""
 

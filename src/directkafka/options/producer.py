@@ -11,6 +11,7 @@ from directkafka.options.config_providers import with_provided_values
 from directkafka.options.names import IGNORED_CLIENT_NAMES, IGNORED_SINK_CLIENT_NAMES, REFUSED_SINK_CLIENT_NAMES, hint
 from directkafka.options.source import CLIENT_PREFIX
 from directkafka.options.spec import INT_MAX, OptionSpec, RawOptions, option, specs_of
+from directkafka.options.written_payloads import WrittenPayloads, read_written, written_specs
 
 Codec = Literal["none", "gzip", "snappy", "lz4", "zstd"]
 
@@ -105,6 +106,7 @@ class SinkOptions:
         topic: where all rows go; None where their column says it.
         client: the connection.
         producer: how records are written.
+        payloads: what becomes of values and keys that are no bytes.
 
     The other fields are named, bounded and explained by their :class:`~directkafka.options.spec.OptionSpec`.
     """
@@ -112,6 +114,7 @@ class SinkOptions:
     topic: str | None
     client: ClientOptions
     producer: ProducerOptions
+    payloads: WrittenPayloads = ()
     include_headers: bool = option(
         True,
         name="includeHeaders",
@@ -138,7 +141,13 @@ class SinkOptions:
         given = RawOptions.read(options, where=where)
         _check_names(given)
         client, producer = read_connection(given)
-        return cls(topic=given.text(TOPIC) or None, client=client, producer=producer, **given.values(specs_of(cls)))
+        return cls(
+            topic=given.text(TOPIC) or None,
+            client=client,
+            producer=producer,
+            payloads=read_written(given),
+            **given.values(specs_of(cls)),
+        )
 
 
 def read_connection(given: RawOptions) -> tuple[ClientOptions, ProducerOptions]:
@@ -166,7 +175,7 @@ def read_connection(given: RawOptions) -> tuple[ClientOptions, ProducerOptions]:
 
 def sink_specs() -> tuple[OptionSpec, ...]:
     """Every option of the writer but the producer's and the client's, in the order of the reference page."""
-    return (TOPIC, *specs_of(SinkOptions).values())
+    return (TOPIC, *specs_of(SinkOptions).values(), *written_specs())
 
 
 def producer_specs() -> tuple[OptionSpec, ...]:

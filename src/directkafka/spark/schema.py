@@ -72,6 +72,7 @@ def check_written(columns: Mapping[str, str], options: SinkOptions) -> None:
         "headers": not options.include_headers,
         "timestamp": not options.include_timestamp,
         "topic": options.topic is not None,
+        **{payload.column: True for payload in options.payloads},
     }
     for name, allowed in _WRITTEN.items():
         if name in columns and not passed_over.get(name) and columns[name] not in allowed:

@@ -34,12 +34,21 @@ def read_schema(form: str, text: str, message: str = "") -> tuple[FieldType, str
         ValueError: it is none, no column is for it, or the file cannot be read.
     """
     if form in ("avro", "debezium-avro"):
-        schema = _content(text).decode() if _AVRO_FILE.fullmatch(text) else text
+        schema = schema_of_avro(text)
         return (avro_column(schema) if form == "avro" else row_type(parse_event(schema))), schema
     if form == "protobuf":
         found = parse_protobuf(_proto_texts(text), message)
         return spark_type(found), found.text()
     return parse_ddl(text), ""
+
+
+def schema_of_avro(text: str) -> str:
+    """The text of an Avro schema that is given as such, or as the name of a file.
+
+    Raises:
+        ValueError: the file cannot be read.
+    """
+    return _content(text).decode() if _AVRO_FILE.fullmatch(text) else text
 
 
 def _proto_texts(text: str) -> list[str]:

@@ -66,6 +66,11 @@ def json_objects(batch: pa.RecordBatch) -> pa.Array:
     return _objects(batch.schema.names, batch.columns, batch.num_rows, OF_LINES)
 
 
+def json_records(array: pa.Array) -> pa.Array:
+    """The JSON of each value of a nested column, as a record: without members that are null; null where it is null."""
+    return _encoded(array, OF_LINES)
+
+
 def json_texts(array: pa.Array) -> pa.Array:
     """The JSON of each value of a nested column, as a database keeps it; null where the value is null."""
     return _encoded(array, OF_COLUMNS)

@@ -1,4 +1,4 @@
-"""The client of a schema registry: two requests of Confluent's REST API, tried again while the registry is away.
+"""The client of a schema registry: requests of Confluent's REST API, tried again while the registry is away.
 
 Schemas never change under their ids, so each is asked for once in a process, with what it refers to. That the registry
 has no such schema is believed of the registry itself alone, by its own error code, and for some seconds: what a proxy
@@ -37,10 +37,13 @@ _PIECE_BYTES: Final = 64 * 1024
 _CAUSE_LENGTH_MAX: Final = 300
 #: Schemas that one schema may bring with it.
 _REFERENCES_MAX: Final = 1000
+_CONTENT: Final = "application/vnd.schemaregistry.v1+json"
 _ACCEPT: Final = "application/vnd.schemaregistry.v1+json, application/json"
 #: References in one another.
 _REFERENCES_DEPTH_MAX: Final = 50
 _REFUSED: Final = frozenset({HTTPStatus.UNAUTHORIZED, HTTPStatus.FORBIDDEN, HTTPStatus.PROXY_AUTHENTICATION_REQUIRED})
+#: A schema that is not compatible with those before it, or is none.
+_NOT_TAKEN: Final = frozenset({HTTPStatus.CONFLICT, HTTPStatus.UNPROCESSABLE_ENTITY})
 #: The registry's own codes: no such subject, version or schema.
 _NOT_FOUND: Final = frozenset({40401, 40402, 40403})
 #: How long it is believed that the registry does not have a schema, in seconds.
@@ -116,6 +119,29 @@ class RegistryClient:
         self._by_id.setdefault(number, found)
         return found
 
+    def id_of(self, subject: str, text: str, type: str, *, registers: bool) -> int:
+        """The number under which a subject has a schema.
+
+        Args:
+            subject: its name.
+            text: the schema.
+            type: ``AVRO`` or ``JSON``.
+            registers: whether it is registered where the subject does not have it.
+
+        Raises:
+            SchemaNotFoundError: the subject does not have it, and it is not to be registered.
+            RegistryUnavailableError: the registry does not answer.
+            RegistryAccessError: it refuses, also since the schema is not compatible with those before it.
+        """
+        path = f"/subjects/{quote(subject, safe='')}"
+        # What has no type is Avro's, to old registries as well.
+        body = {"schema": text} | ({} if type == "AVRO" else {"schemaType": type})
+        wanted = f"the schema for the subject {subject}"
+        number = self._json(f"{path}/versions" if registers else path, wanted, json.dumps(body).encode()).get("id")
+        if isinstance(number, bool) or not isinstance(number, int):
+            raise self._malformed(f"its answer for the subject {subject} has no id")
+        return number
+
     def _version(self, subject: str, version: str) -> dict[str, Any]:
         path = f"/subjects/{quote(subject, safe='')}/versions/{quote(version, safe='')}"
         return self._get(path, f"version {version} of the subject {subject}")
@@ -157,6 +183,16 @@ class RegistryClient:
             raise self._malformed("its references are none of a schema registry's") from None
 
     def _get(self, path: str, wanted: str) -> dict[str, Any]:
+        """A document that has a schema."""
+        answer = self._json(path, wanted)
+        try:
+            _text(answer)
+        except (TypeError, LookupError):
+            raise self._malformed(f"its answer for {wanted} is none of a schema registry's") from None
+        return answer
+
+    def _json(self, path: str, wanted: str, body: bytes | None = None) -> dict[str, Any]:
+        """A document; with a body, the answer to that."""
         tries = Retrying(
             retry=retry_if_exception_type(ConnectionError),
             stop=stop_after_attempt(_TRIES) | stop_after_delay(_TRYING_S),
@@ -164,19 +200,20 @@ class RegistryClient:
             reraise=True,
         )
         try:
-            content: bytes = tries(self._asked, path, wanted)
+            content: bytes = tries(self._asked, path, wanted, body)
         except ConnectionError as error:
             raise RegistryUnavailableError(
                 registry=self._registry.shown, wanted=wanted, cause=str(error), option=self._registry.option
             ) from None
         try:
             answer = json.loads(content)
-            _text(answer)
-        except (ValueError, TypeError, LookupError, AttributeError, RecursionError):
-            raise self._malformed(f"its answer for {wanted} is none of a schema registry's") from None
-        return answer  # type: ignore[no-any-return]
+        except (ValueError, RecursionError):
+            answer = None
+        if not isinstance(answer, dict):
+            raise self._malformed(f"its answer for {wanted} is none of a schema registry's")
+        return answer
 
-    def _asked(self, path: str, wanted: str) -> bytes:
+    def _asked(self, path: str, wanted: str, body: bytes | None) -> bytes:
         """The answer of the first address that gives one.
 
         Raises:
@@ -185,14 +222,15 @@ class RegistryClient:
         silent = []
         for url in self._registry.urls:
             try:
-                return self._asked_at(url, path, wanted)
+                return self._asked_at(url, path, wanted, body)
             except ConnectionError as error:
                 silent.append(str(error))
         raise ConnectionError("; ".join(silent))
 
-    def _asked_at(self, url: str, path: str, wanted: str) -> bytes:
+    def _asked_at(self, url: str, path: str, wanted: str, body: bytes | None) -> bytes:
         told: Exception
-        request = urllib.request.Request(url + path, headers=self._headers())
+        headers = self._headers() | ({} if body is None else {"Content-Type": _CONTENT})
+        request = urllib.request.Request(url + path, data=body, headers=headers)
         try:
             with self._opener.open(request, timeout=_TIMEOUT_S) as answer:
                 content = _read(answer)
@@ -238,6 +276,9 @@ class RegistryClient:
             return RegistryAccessError(registry=self._registry.shown, cause=cause, remedy=remedy)
         if code in _NOT_FOUND:
             return SchemaNotFoundError(registry=self._registry.shown, wanted=wanted, cause=cause)
+        if error.code in _NOT_TAKEN:
+            remedy = "Make the schema compatible with those that the subject has, or change what the subject asks for"
+            return RegistryAccessError(registry=self._registry.shown, cause=cause, remedy=remedy)
         if error.code < HTTPStatus.BAD_REQUEST:
             return self._malformed(f"{cause}: it sends elsewhere, where the login must not go")
         # Also what a proxy says while the registry starts behind it.

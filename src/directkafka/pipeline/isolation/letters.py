@@ -11,6 +11,7 @@ from dataclasses import replace
 import pyarrow as pa
 
 from directkafka.errors import DirectKafkaError, RowRejectedError, TransformError
+from directkafka.errors.registry import UnencodableRowError
 from directkafka.errors.streams import MalformedPayloadError
 from directkafka.kafka.consumer.range_task import RangeTask, ReadCount
 from directkafka.pipeline.execution.native.dead_letters import LettersOfBatch
@@ -27,7 +28,12 @@ _REASON_CHARACTERS_MAX = 4_000
 def reason_of(error: DirectKafkaError) -> str:
     """What a dead letter says of a failure: the class of the error, and its text."""
     match error:
-        case TransformError(cause=said) | RowRejectedError(detail=said) | MalformedPayloadError(reason=said):
+        case (
+            TransformError(cause=said)
+            | RowRejectedError(detail=said)
+            | MalformedPayloadError(reason=said)
+            | UnencodableRowError(reason=said)
+        ):
             told = said
         case _:
             told = str(error)

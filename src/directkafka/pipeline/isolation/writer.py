@@ -25,6 +25,7 @@ from pyspark.sql import SparkSession
 
 from directkafka.errors import DirectKafkaError, OptionError, RowRejectedError, TransformError
 from directkafka.errors.kafka import TransactionTooSlowError
+from directkafka.errors.registry import UnencodableRowError
 from directkafka.errors.streams import MalformedPayloadError
 from directkafka.fault_points import fault_point
 from directkafka.kafka.consumer.range_task import RangeTask, ReadCount
@@ -42,7 +43,7 @@ from directkafka.sinks.ledger import records_set_apart
 log = logging.getLogger("directkafka.pipeline")
 
 #: What a record can be the reason of.
-ISOLABLE: Final = (TransformError, RowRejectedError, MalformedPayloadError)
+ISOLABLE: Final = (TransformError, RowRejectedError, MalformedPayloadError, UnencodableRowError)
 
 _OF_ANOTHER_TRY: Final = "it was set apart when the batch was first tried; the driver's log of then says why"
 

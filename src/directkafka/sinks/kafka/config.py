@@ -10,6 +10,7 @@ from typing import Annotated, Any, ClassVar
 from pydantic import Field
 
 from directkafka.options.producer import NAME_PREFIX
+from directkafka.options.written_payloads import is_written_option
 from directkafka.sinks.config import SinkConfig, sink_config
 
 _Name = Annotated[str, Field(min_length=1)]
@@ -41,6 +42,15 @@ class KafkaConfig(SinkConfig):
         ),
     ] = None
     _: KW_ONLY
+    payloads: Annotated[
+        Mapping[str, object],
+        Field(
+            repr=False,
+            description="What becomes of structs in the columns value and key, by the names of the options: "
+            "value.format (json or avro), value.schema, value.registry.url... In a file each stands beside the other "
+            'names, in quotes: "value.format" = "avro".',
+        ),
+    ] = MappingProxyType({})
     topic_from: Annotated[
         _Name | None, Field(description="A column that names each row's topic, in place of the column topic.")
     ] = None
@@ -93,7 +103,9 @@ class KafkaConfig(SinkConfig):
             ValueError: they are written in two ways.
         """
         settings = {name.removeprefix(_CLIENT): value for name, value in section.items() if name.startswith(_CLIENT)}
-        rest = {name: value for name, value in section.items() if not name.startswith(_CLIENT)}
+        payloads = {name: value for name, value in section.items() if is_written_option(name)}
+        rest = {name: value for name, value in section.items() if not (name.startswith(_CLIENT) or name in payloads)}
         if settings and "kafka" in rest:
             raise ValueError('settings are written as "kafka.NAME" = ..., in quotes, or as a table, and not as both')
-        return super().arguments(rest | ({"kafka": settings} if settings else {}))
+        gathered = ({"kafka": settings} if settings else {}) | ({"payloads": payloads} if payloads else {})
+        return super().arguments(rest | gathered)

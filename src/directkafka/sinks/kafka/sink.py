@@ -18,6 +18,8 @@ from directkafka.kafka.consumer.range_reader import read_range
 from directkafka.kafka.consumer.range_task import RangeTask
 from directkafka.kafka.transactions.attempt_fencing import ClaimPlace
 from directkafka.offsets import OffsetRange, TopicPartition
+from directkafka.options.written_payloads import written_params
+from directkafka.payloads.encode import ColumnEncoder, column_encoders, encoded_schema, encoding_problems
 from directkafka.sinks.api import BatchAttempt, SecondPhase, TaskReport
 from directkafka.sinks.capabilities import SinkCapabilities
 from directkafka.sinks.kafka.config import KafkaConfig
@@ -32,7 +34,7 @@ from directkafka.sinks.kafka.rows import (
     problems_of,
 )
 from directkafka.sinks.kafka.store import KafkaStore
-from directkafka.sinks.kafka.task_writer import KafkaShareWriter, KafkaTaskWriter, acknowledged
+from directkafka.sinks.kafka.task_writer import EncodingRouter, KafkaShareWriter, KafkaTaskWriter, acknowledged
 from directkafka.sinks.kafka.transaction import KafkaTransaction
 from directkafka.sinks.ledger import TableCount
 from directkafka.sinks.routing import Routing, names_for_message
@@ -79,6 +81,9 @@ class KafkaSink(KafkaConfig, Clonable):
             ledger_replicas=self.ledger_replicas,
             accept_empty_ledger=self.accept_empty_ledger,
         )
+        self._written = written_params(self.payloads, where="a Kafka sink")
+        #: What values and keys become, once the registry was asked.
+        self._encoders: tuple[ColumnEncoder, ...] = ()
         self._reads: Callable[[str, Callable[[], str]], bool] = _nothing_is_read
         self._ledger: str | None = None
 
@@ -123,7 +128,9 @@ class KafkaSink(KafkaConfig, Clonable):
 
         Raises:
             SchemaMismatchError: all that does not fit, in one message; or there is no such topic.
-            OptionError: the topic is a pipeline's ledger, or the pipeline reads it, or its own ledger.
+            OptionError: the topic is a pipeline's ledger, or the pipeline reads it, or its own ledger; or the registry
+                has another schema.
+            RegistryError: the registry does not answer, refuses, or does not have the schema.
             EnvironmentFaultError: the brokers are too old.
         """
         for name in filter(self._store.is_ledger, self.own_topics):
@@ -132,7 +139,10 @@ class KafkaSink(KafkaConfig, Clonable):
             if self._is_read(name):
                 raise OptionError(option="topic", where="a Kafka sink", reason=f"{name} {_IS_READ}")
         self._store.check()
-        if problems := problems_of(schema, topic=self.topic, topic_from=self._topic_from):
+        encoders = self._encoders = column_encoders(self._written, self.topic)
+        problems = encoding_problems(schema, encoders)
+        made = encoded_schema(schema, encoders)
+        if problems := problems + problems_of(made, topic=self.topic, topic_from=self._topic_from):
             self._refuse("; ".join(problems))
         if self.own_topics:
             self._partition_counts(self.own_topics)
@@ -151,6 +161,7 @@ class KafkaSink(KafkaConfig, Clonable):
             topic=self.topic,
             inline_bytes_max=self.inline_bytes_max // max(1, task_count),
             topic_from=self._topic_from,
+            encoders=self._encoders,
         )
 
     def needs_second_phase(self, reports: Sequence[TaskReport]) -> bool:
@@ -188,7 +199,7 @@ class KafkaSink(KafkaConfig, Clonable):
             claims=claims,
         )
         return SecondPhase(
-            router=router,
+            router=EncodingRouter(router, self._encoders) if self._encoders else router,
             claim_routing=claims.claim_routing,
             writer=writer,
             writer_count=writer_count,

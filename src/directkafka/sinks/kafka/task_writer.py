@@ -22,8 +22,9 @@ from directkafka.kafka.records.encoder import ProducerIdentity
 from directkafka.kafka.transactions.attempt_fencing import ClaimPlace
 from directkafka.offsets import TopicPartition
 from directkafka.options.producer import TransactionOptions
+from directkafka.payloads.encode import ColumnEncoder, encoded
 from directkafka.sinks.api import TARGET, TaskReport
-from directkafka.sinks.kafka.rows import TOPIC, Destinations, aims_of, aims_to_payload, merge_aims
+from directkafka.sinks.kafka.rows import TOPIC, Destinations, Router, aims_of, aims_to_payload, merge_aims
 from directkafka.sinks.staging import buffer, report_inline
 
 
@@ -35,16 +36,19 @@ class KafkaTaskWriter:
         topic: the sink's topic; None: a column names it.
         inline_bytes_max: up to this many bytes of Arrow data travel inside the report.
         topic_from: that column.
+        encoders: make bytes of values and keys that are none.
     """
 
     topic: str | None
     inline_bytes_max: int
     topic_from: str = TOPIC
+    encoders: tuple[ColumnEncoder, ...] = ()
 
     def __call__(self, batches: Iterator[pa.RecordBatch]) -> TaskReport:
         """Consume the task's rows; nothing is written."""
         rows = buffer(batches, bytes_max=self.inline_bytes_max)
-        return report_inline(rows) if isinstance(rows, tuple) else self._count(rows)
+        # What is counted is encoded when it is written.
+        return report_inline(tuple(encoded(rows, self.encoders))) if isinstance(rows, tuple) else self._count(rows)
 
     def _count(self, batches: Iterable[pa.RecordBatch]) -> TaskReport:
         rows = 0
@@ -53,6 +57,23 @@ class KafkaTaskWriter:
             rows += batch.num_rows
             aims = merge_aims((aims, aims_of(batch, self.topic, self.topic_from)))
         return TaskReport(rows=rows, attempt=uuid.uuid4().hex, staged=True, payload=aims_to_payload(aims))
+
+
+@dataclass(frozen=True, slots=True)
+class EncodingRouter:
+    """A router in front of which values and keys become bytes: by them it finds the partitions; picklable.
+
+    Attributes:
+        router: the router.
+        encoders: make the bytes.
+    """
+
+    router: Router
+    encoders: tuple[ColumnEncoder, ...]
+
+    def __call__(self, batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+        """The rows as they are written, with the column :data:`~directkafka.sinks.api.TARGET`."""
+        return self.router(encoded(batches, self.encoders))
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

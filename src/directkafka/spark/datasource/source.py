@@ -28,6 +28,7 @@ from directkafka.options.producer import SinkOptions
 from directkafka.options.read_policy import read_columns
 from directkafka.options.source import SourceOptions, read_strategy
 from directkafka.options.spec import RawOptions
+from directkafka.payloads.encode import ColumnEncoder, column_encoders, encoding_problems
 from directkafka.payloads.reader_schemas import topics_of, with_reader_schemas
 from directkafka.python_worker import freeze_imports, log_to_stderr
 from directkafka.spark.schema import check_written, record_columns, record_schema
@@ -106,13 +107,15 @@ class DirectKafkaDataSource(DataSource):
         if overwrite:
             reason = "overwrite is not possible: what is in a topic stays; use append"
             raise OptionError(option="mode", reason=reason)
-        return BatchWriter(self._sink_options(schema), self.notes)
+        options = self._sink_options(schema)
+        return BatchWriter(options, self.notes, _encoders(options, schema))
 
     def streamWriter(self, schema: StructType, overwrite: bool) -> DataSourceStreamWriter:  # noqa: N802
         """The sink of a stream, in any output mode: each row that a batch gives is written."""
         from directkafka.spark.datasource.writers import StreamWriter
 
-        return StreamWriter(self._sink_options(schema), self.notes)
+        options = self._sink_options(schema)
+        return StreamWriter(options, self.notes, _encoders(options, schema))
 
     def _source_options(self, schema: StructType, *, streaming: bool) -> SourceOptions:
         options = SourceOptions.parse(dict(self.options), streaming=streaming)
@@ -134,6 +137,18 @@ class ListenedDataSource(DirectKafkaDataSource):
     """The data source for a session with a listener; this class says so to Spark's processes, which have no session."""
 
     _group_has_listener = True
+
+
+def _encoders(options: SinkOptions, schema: StructType) -> tuple[ColumnEncoder, ...]:
+    """What makes bytes of values and keys, checked against the rows' types; the registry is asked here, once."""
+    if not options.payloads:
+        return ()
+    from pyspark.sql.pandas.types import to_arrow_schema
+
+    encoders = column_encoders(options.payloads, options.topic)
+    if problems := encoding_problems(to_arrow_schema(schema, timezone="UTC"), encoders):
+        raise OptionError(option=f"{encoders[0].column}.format", reason="; ".join(problems))
+    return encoders
 
 
 def _refuse_user_schema(schema: StructType, options: SourceOptions) -> None:

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import itertools
 import random
-from collections.abc import Collection, Iterator, Mapping
+from collections.abc import Collection, Iterator, Mapping, Sequence
 from typing import Final
 
 import pyarrow as pa
@@ -24,19 +24,26 @@ from directkafka.kafka.producer.sender import unknown_topic
 from directkafka.offsets import TopicPartition
 from directkafka.options.producer import SinkOptions
 from directkafka.options.read_policy import HEADERS
+from directkafka.payloads.encode import ColumnEncoder, encoded
 from directkafka.python_worker import freeze_imports
 
 _PAUSE_S: Final = 0.1
 _DEALT_MAX: Final = 2**31
 
 
-def write_rows(options: SinkOptions, batches: Iterator[pa.RecordBatch], notes: Notes) -> int:
+def write_rows(
+    options: SinkOptions,
+    batches: Iterator[pa.RecordBatch],
+    notes: Notes,
+    encoders: Sequence[ColumnEncoder] = (),
+) -> int:
     """Write all rows, and wait for their acknowledgement.
 
     Args:
         options: the topic, the columns to write, and the producer's settings.
         batches: rows with the columns that :func:`directkafka.spark.schema.check_written` has accepted.
         notes: signs errors on their way to the driver.
+        encoders: make bytes of values and keys that are none.
 
     Returns:
         How many rows were written.
@@ -48,10 +55,11 @@ def write_rows(options: SinkOptions, batches: Iterator[pa.RecordBatch], notes: N
     with notes.signing():
         # Without rows there is nothing to connect for.
         first = next((batch for batch in batches if batch.num_rows), None)
-        return 0 if first is None else _write(options, first, batches)
+        return 0 if first is None else _write(options, encoded(itertools.chain([first], batches), encoders))
 
 
-def _write(options: SinkOptions, first: pa.RecordBatch, rest: Iterator[pa.RecordBatch]) -> int:
+def _write(options: SinkOptions, batches: Iterator[pa.RecordBatch]) -> int:
+    first = next(batches)
     topics = _Topics(options)
     if options.topic is not None:
         topics.count([options.topic])
@@ -61,7 +69,7 @@ def _write(options: SinkOptions, first: pa.RecordBatch, rest: Iterator[pa.Record
     router = Router(options.topic, topics.count, random.randrange(_DEALT_MAX))
     columns = _columns(options, first)
     with Producer(options.client, options.producer, identity, topics.leaders) as producer:
-        for batch in itertools.chain([first], rest):
+        for batch in itertools.chain([first], batches):
             places, target_of = router.route(batch)
             producer.write(batch.select(columns), places, target_of)
         return sum(producer.flush().values())

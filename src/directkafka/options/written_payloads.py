@@ -1,0 +1,173 @@
+"""The options of payloads that are written: what rows' values and keys become, and which schema says so.
+
+They have the names of those that are read (:mod:`directkafka.options.payloads`), and stand in a sink's settings.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, replace
+from typing import Final, Literal, get_args
+
+from directkafka.options.payloads import LATEST, PAYLOAD_COLUMNS
+from directkafka.options.registry import REGISTRY_SPECS, Registry, read_registry
+from directkafka.options.schemas.avro_types import avro_column
+from directkafka.options.schemas.declared import schema_of_avro
+from directkafka.options.schemas.json_schema import json_schema_type
+from directkafka.options.spec import Mistakes, OptionSpec, RawOptions, shown
+from directkafka.options.texts import whole_number
+
+WrittenFormat = Literal["json", "avro"]
+
+_DOCS: Final = {
+    "format": "What becomes of a column {column} when rows are written: json (an object for each struct) or avro "
+    "(Avro's binary encoding, by a schema). Bytes and texts are written as they are when not given.",
+    "schema": "The schema of an Avro {column}, as JSON or the name of a file with it (.avsc); with a registry also a "
+    "JSON Schema. With a registry and without a schema it is the registry's.",
+    "registry.subject": "The subject of the registry that has the schema of each {column}; the topic's name and "
+    "-{column} when all rows go to one topic.",
+    "registry.version": "The version of that schema, where none is given: a number, or latest, which is looked up when "
+    "a run begins.",
+    "registry.register": "Whether the schema that is given is registered when the subject does not have it; else it "
+    "must be there.",
+}
+
+
+def _specs(column: str) -> dict[str, OptionSpec]:
+    docs = {name: doc.format(column=column) for name, doc in _DOCS.items()}
+    return {
+        "format": OptionSpec(
+            name=f"{column}.format", kind="choice", choices=get_args(WrittenFormat), doc=docs["format"]
+        ),
+        "schema": OptionSpec(name=f"{column}.schema", kind="text", bytes_max=1 << 20, doc=docs["schema"]),
+        "registry.subject": OptionSpec(name=f"{column}.registry.subject", kind="text", doc=docs["registry.subject"]),
+        "registry.version": OptionSpec(
+            name=f"{column}.registry.version", kind="text", default=LATEST, doc=docs["registry.version"]
+        ),
+        "registry.register": OptionSpec(
+            name=f"{column}.registry.register", kind="boolean", default="false", doc=docs["registry.register"]
+        ),
+        **{f"registry.{spec.name}": replace(spec, name=f"{column}.registry.{spec.name}") for spec in REGISTRY_SPECS},
+    }
+
+
+SPECS: Final = {column: _specs(column) for column in PAYLOAD_COLUMNS}
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class WrittenPayload:
+    """How one column becomes bytes.
+
+    Attributes:
+        column: its name.
+        format: what the bytes are.
+        schema: the text of the schema; empty where a registry has it, or JSON needs none.
+        registry: which knows the schema by a number, that stands before each record; None: nobody.
+        subject: whose schema it is; None: the topic's.
+        version: of the subject, where no schema is given.
+        registers: whether a schema that the subject does not have is registered.
+    """
+
+    column: str
+    format: WrittenFormat
+    schema: str = ""
+    registry: Registry | None = None
+    subject: str | None = None
+    version: str = LATEST
+    registers: bool = False
+
+
+#: At most one for each column.
+WrittenPayloads = tuple[WrittenPayload, ...]
+
+
+def written_specs() -> tuple[OptionSpec, ...]:
+    """Every option of payloads that are written, in the order of the reference page."""
+    return tuple(spec for specs in SPECS.values() for spec in specs.values())
+
+
+def is_written_option(name: str) -> bool:
+    """Whether a name is one of these options; case is ignored."""
+    return name.lower() in {spec.name.lower() for spec in written_specs()}
+
+
+def read_written(given: RawOptions) -> WrittenPayloads:
+    """The payloads that the options name.
+
+    Raises:
+        OptionError: a schema is missing or is none, or options do not go together; all mistakes at once.
+    """
+    mistakes, found = Mistakes(), []
+    for column in PAYLOAD_COLUMNS:
+        with mistakes.kept():
+            if (payload := _read(given, column)) is not None:
+                found.append(payload)
+    mistakes.raise_if_any()
+    return tuple(found)
+
+
+def written_params(options: Mapping[str, object], *, where: str) -> WrittenPayloads:
+    """The payloads that a sink's settings name.
+
+    Raises:
+        OptionError: as :func:`read_written`; or a name is none of these.
+    """
+    given = RawOptions.read(options, where=where)
+    for name in given.texts:
+        if not is_written_option(name):
+            raise given.error(name, "says nothing about how a value or a key is written")
+    return read_written(given)
+
+
+def _read(given: RawOptions, column: str) -> WrittenPayload | None:
+    specs = SPECS[column]
+    if not given.has(specs["format"]):
+        for spec in specs.values():
+            if given.has(spec):
+                raise given.error(spec.name, f"says how a {column} is written, and there is no {column}.format")
+        return None
+    form: WrittenFormat = given.value(specs["format"])
+    registry = read_registry(given, f"{column}.registry.")
+    for name in ("registry.subject", "registry.version", "registry.register"):
+        if registry is None and given.has(specs[name]):
+            raise given.error(specs[name].name, f"is for a registry, and there is no {specs['registry.url'].name}")
+    has_schema = given.has(specs["schema"])
+    if form == "avro" and registry is None and not has_schema:
+        raise given.error(specs["schema"].name, f"is missing: {column}.format = avro needs the schema, as JSON")
+    if form == "json" and registry is None and has_schema:
+        raise given.error(specs["schema"].name, "means nothing to JSON without a registry")
+    if has_schema and given.has(specs["registry.version"]):
+        raise given.error(specs["registry.version"].name, f"says the same as {specs['schema'].name}: keep one of them")
+    if given.value(specs["registry.register"]) and not has_schema:
+        raise given.error(
+            specs["registry.register"].name, f"registers a schema, and there is no {specs['schema'].name}"
+        )
+    return WrittenPayload(
+        column=column,
+        format=form,
+        schema=_schema(given, specs["schema"], form) if has_schema else "",
+        registry=registry,
+        subject=given.text(specs["registry.subject"]) or None,
+        version=_version(given, specs["registry.version"]),
+        registers=given.value(specs["registry.register"]),
+    )
+
+
+def _schema(given: RawOptions, spec: OptionSpec, form: WrittenFormat) -> str:
+    try:
+        text = given.text(spec)
+        if form == "avro":
+            text = schema_of_avro(text)
+            avro_column(text)
+        else:
+            json_schema_type([text], [""])
+    except ValueError as error:
+        raise given.error(spec.name, str(error)) from None
+    return text
+
+
+def _version(given: RawOptions, spec: OptionSpec) -> str:
+    version: str = given.value(spec).lower()
+    if version != LATEST and not (whole_number(version) or 0) > 0:
+        raise given.error(spec.name, f"expected a number from 1, or {LATEST}, found {shown(version)}")
+    return version
