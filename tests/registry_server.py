@@ -25,6 +25,7 @@ class RegistryServer:
         asked: the paths, in order.
         logins: the header of each request.
         pause_s: behind each byte of an answer, in seconds.
+        posted: path and document of each request that brought one; its answer stands under ``POST`` and the path.
     """
 
     answers: dict[str, tuple[int, Any]] = field(default_factory=dict)
@@ -33,6 +34,7 @@ class RegistryServer:
     logins: list[str | None] = field(default_factory=list)
     url: str = ""
     pause_s: float = 0.0
+    posted: list[tuple[str, Any]] = field(default_factory=list)
 
     def add(self, number: int, schema: Any, **more: Any) -> None:
         self.add_text(number, json.dumps(schema), **more)
@@ -54,10 +56,18 @@ def running() -> Iterator[RegistryServer]:
     registry = RegistryServer()
 
     class Handler(BaseHTTPRequestHandler):
+        def do_POST(self) -> None:
+            content = self.rfile.read(int(self.headers["Content-Length"]))
+            registry.posted.append((self.path, json.loads(content)))
+            self._answer(f"POST {self.path}")
+
         def do_GET(self) -> None:
             registry.asked.append(self.path)
+            self._answer(self.path)
+
+        def _answer(self, path: str) -> None:
             registry.logins.append(self.headers["Authorization"])
-            status, document = registry.answers.get(self.path, (404, NOT_FOUND))
+            status, document = registry.answers.get(path, (404, NOT_FOUND))
             if registry.failures:
                 registry.failures -= 1
                 status, document = 503, {}

@@ -45,9 +45,7 @@ class ColumnEncoder:
         """Why values of a type cannot be written; None: they can."""
         if self.format == "json":
             fits = pa.types.is_struct(kind) and can_be_json(kind)
-            return (
-                None if fits else f"values of type {kind} are no JSON objects, or have parts that JSON has no form for"
-            )
+            return None if fits else f"{kind} is no struct, or has parts that JSON has no form for"
         try:
             self._avro(kind)
         except ValueError as error:

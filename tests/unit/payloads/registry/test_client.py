@@ -196,3 +196,37 @@ def test_a_version_without_a_number_is_told(server: RegistryServer) -> None:
     server.add(7, "int", references=[{"name": "x"}])
     with pytest.raises(RegistryAccessError, match="its references are none"):
         client_of(server.url).schema(7)
+
+
+def test_a_schema_s_number_is_looked_up_and_nothing_is_registered(server: RegistryServer) -> None:
+    server.answers["POST /subjects/clicks-value"] = 200, {"subject": "clicks-value", "id": 12, "version": 3}
+    assert client_of(server.url).id_of("clicks-value", '"string"', "AVRO", registers=False) == 12
+    assert server.posted == [("/subjects/clicks-value", {"schema": '"string"'})]
+
+
+def test_a_schema_is_registered_where_that_is_asked_for(server: RegistryServer) -> None:
+    server.answers["POST /subjects/clicks-key/versions"] = 200, {"id": 13}
+    server.failures = 1
+    assert client_of(server.url, user="ann:secret").id_of("clicks-key", "{}", "JSON", registers=True) == 13
+    assert server.posted == [("/subjects/clicks-key/versions", {"schema": "{}", "schemaType": "JSON"})] * 2
+    assert server.logins[-1] is not None
+
+
+def test_a_schema_that_the_subject_does_not_have_is_said(server: RegistryServer) -> None:
+    with pytest.raises(SchemaNotFoundError, match="the schema for the subject clicks-value"):
+        client_of(server.url).id_of("clicks-value", '"string"', "AVRO", registers=False)
+
+
+def test_a_schema_that_is_not_compatible_is_refused_and_not_tried_again(server: RegistryServer) -> None:
+    answer = {"error_code": 409, "message": "Schema being registered is incompatible with an earlier schema"}
+    server.answers["POST /subjects/clicks-value/versions"] = 409, answer
+    with pytest.raises(RegistryAccessError, match=r"incompatible with an earlier schema.*Make the schema compatible"):
+        client_of(server.url).id_of("clicks-value", '"string"', "AVRO", registers=True)
+    assert len(server.posted) == 1
+
+
+@pytest.mark.parametrize("answer", [{}, {"id": "7"}, {"id": True}, []])
+def test_an_answer_without_a_number_is_none_of_a_registry_s(server: RegistryServer, answer: object) -> None:
+    server.answers["POST /subjects/clicks-value"] = 200, answer
+    with pytest.raises(RegistryAccessError, match="its answer for"):
+        client_of(server.url).id_of("clicks-value", '"string"', "AVRO", registers=False)

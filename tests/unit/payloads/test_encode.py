@@ -1,0 +1,145 @@
+"""Values and keys on their way into records: what options say of them, and the bytes that they become."""
+
+from __future__ import annotations
+
+import io
+import json
+import pickle
+from collections.abc import Iterator
+from typing import Any
+
+import fastavro
+import pyarrow as pa
+import pytest
+from tests.registry_server import RegistryServer, running
+
+from directkafka.errors import OptionError
+from directkafka.errors.registry import SchemaNotFoundError, UnencodableRowError
+from directkafka.options.written_payloads import written_params
+from directkafka.payloads.encode import ColumnEncoder, column_encoders, encoded, encoded_schema, encoding_problems
+
+AVRO: dict[str, Any] = {
+    "type": "record",
+    "name": "Click",
+    "fields": [{"name": "page", "type": "int"}, {"name": "user", "type": ["null", "string"]}],
+}
+JSON = {"type": "object", "properties": {"page": {"type": "integer"}, "user": {"type": "string"}}}
+KIND = pa.struct([("page", pa.int32()), ("user", pa.string())])
+ROWS = pa.array([{"page": 7, "user": "ann"}, {"page": 8, "user": None}, None], KIND)
+
+
+@pytest.fixture
+def server() -> Iterator[RegistryServer]:
+    with running() as found:
+        yield found
+
+
+def encoders(topic: str | None = "clicks", **options: Any) -> tuple[ColumnEncoder, ...]:
+    given = {name.replace("__", "."): value for name, value in options.items()}
+    return column_encoders(written_params(given, where="a test"), topic)
+
+
+def values(found: tuple[ColumnEncoder, ...]) -> list[bytes | None]:
+    batch = pa.record_batch({"key": pa.array([b"a", b"b", None]), "value": ROWS})
+    [made] = encoded([batch], pickle.loads(pickle.dumps(found)))
+    assert made.column("key").to_pylist() == [b"a", b"b", None]
+    assert made.schema == encoded_schema(batch.schema, found)
+    return made.column("value").to_pylist()  # type: ignore[no-any-return]
+
+
+def read(raw: bytes | None) -> Any:
+    assert raw is not None
+    return fastavro.schemaless_reader(io.BytesIO(raw), fastavro.parse_schema(AVRO), None)
+
+
+def test_json_is_an_object_for_each_struct() -> None:
+    assert values(encoders(value__format="json")) == [b'{"page":7,"user":"ann"}', b'{"page":8}', None]
+
+
+def test_avro_by_a_schema_of_its_own() -> None:
+    *found, none = values(encoders(value__format="avro", value__schema=json.dumps(AVRO)))
+    assert [read(raw) for raw in found] == ROWS.to_pylist()[:2]
+    assert none is None
+
+
+def test_a_registered_schema_s_number_stands_before_each_record(server: RegistryServer) -> None:
+    server.answers["POST /subjects/clicks-value"] = 200, {"id": 258}
+    found = encoders(value__format="avro", value__schema=json.dumps(AVRO), value__registry__url=server.url)
+    first, second, none = values(found)
+    assert first is not None
+    assert first[:5] == b"\0\0\0\1\2"
+    assert (read(first[5:]), none) == (ROWS[0].as_py(), None)
+    assert second is not None
+    assert second[:5] == first[:5]
+
+
+def test_the_registry_s_own_schema_is_used_where_none_is_given(server: RegistryServer) -> None:
+    server.add_version("clicks-value", "latest", 9, AVRO)
+    first, *_ = values(encoders(value__format="avro", value__registry__url=server.url))
+    assert first is not None
+    assert (first[:5], read(first[5:])) == (b"\0\0\0\0\t", ROWS[0].as_py())
+    assert server.posted == []
+
+
+def test_json_has_the_number_of_its_schema(server: RegistryServer) -> None:
+    server.answers["POST /subjects/pages/versions"] = 200, {"id": 3}
+    found = encoders(
+        None, value__format="json", value__schema=json.dumps(JSON), value__registry__url=server.url,
+        value__registry__subject="pages", value__registry__register="true",
+    )  # fmt: skip
+    assert values(found)[0] == b'\0\0\0\0\3{"page":7,"user":"ann"}'
+    assert server.posted[0][1]["schemaType"] == "JSON"
+
+
+def test_a_schema_that_is_not_registered_stops_the_start(server: RegistryServer) -> None:
+    with pytest.raises(SchemaNotFoundError, match="clicks-value"):
+        encoders(value__format="avro", value__schema=json.dumps(AVRO), value__registry__url=server.url)
+
+
+def test_a_schema_of_another_format_is_refused(server: RegistryServer) -> None:
+    server.add_version("clicks-value", "latest", 9, JSON, schemaType="JSON")
+    with pytest.raises(OptionError, match="it is of type JSON, not AVRO"):
+        encoders(value__format="avro", value__registry__url=server.url)
+
+
+def test_rows_of_many_topics_need_a_subject(server: RegistryServer) -> None:
+    with pytest.raises(OptionError, match=r"value\.registry\.subject.*must be given"):
+        encoders(None, value__format="json", value__registry__url=server.url)
+
+
+@pytest.mark.parametrize(
+    ("options", "told"),
+    [
+        ({"value.format": "protobuf"}, "value.format"),
+        ({"value.schema": "{}"}, "there is no value.format"),
+        ({"value.format": "avro"}, "needs the schema"),
+        ({"value.format": "avro", "value.schema": "{"}, "no JSON"),
+        ({"value.format": "json", "value.schema": "{}"}, "means nothing to JSON without a registry"),
+        ({"value.format": "json", "value.registry.register": "true"}, "there is no value.registry.url"),
+        ({"value.format": "json", "value.registry.url": "http://r", "value.registry.register": "true"}, "there is no value.schema"),
+        ({"value.format": "json", "value.on.error": "null"}, "says nothing about how a value or a key is written"),
+    ],
+)  # fmt: skip
+def test_options_that_make_no_sense_are_refused(options: dict[str, str], told: str) -> None:
+    with pytest.raises(OptionError, match=r".*") as caught:
+        written_params(options, where="a test")
+    assert told in str(caught.value)
+
+
+def test_columns_that_cannot_be_encoded_are_told() -> None:
+    found = encoders(value__format="json", key__format="avro", key__schema=json.dumps(AVRO))
+    told = encoding_problems(pa.schema([("key", pa.string()), ("value", pa.string())]), found)
+    assert told == [
+        "column 'value' cannot be json: string is no struct, or has parts that JSON has no form for",
+        "column 'key' cannot be avro: the schema has record Click, and the rows have string: cast it in the transform",
+    ]
+    assert encoding_problems(pa.schema([("value", KIND)]), found) == [
+        "there is no column 'key', which key.format is about"
+    ]
+
+
+def test_a_value_without_an_encoding_is_an_error_with_its_row_and_field() -> None:
+    found = encoders(value__format="avro", value__schema=json.dumps(AVRO))
+    batch = pa.record_batch({"value": pa.array([{"page": None, "user": "ann"}], KIND)})
+    with pytest.raises(UnencodableRowError, match="the value of a row cannot be written as avro: row 0: page is null"):
+        list(encoded([batch], found))
