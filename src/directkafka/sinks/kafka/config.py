@@ -43,14 +43,14 @@ class KafkaConfig(SinkConfig):
     ] = None
     _: KW_ONLY
     payloads: Annotated[
-        Mapping[str, object],
+        Mapping[str, object] | None,
         Field(
             repr=False,
             description="What becomes of structs in the columns value and key, by the names of the options: "
             "value.format (json or avro), value.schema, value.registry.url... In a file each stands beside the other "
             'names, in quotes: "value.format" = "avro".',
         ),
-    ] = MappingProxyType({})
+    ] = None
     topic_from: Annotated[
         _Name | None, Field(description="A column that names each row's topic, in place of the column topic.")
     ] = None

@@ -81,7 +81,7 @@ class KafkaSink(KafkaConfig, Clonable):
             ledger_replicas=self.ledger_replicas,
             accept_empty_ledger=self.accept_empty_ledger,
         )
-        self._written = written_params(self.payloads, where="a Kafka sink")
+        self._written = written_params(self.payloads or {}, where="a Kafka sink")
         #: What values and keys become, once the registry was asked.
         self._encoders: tuple[ColumnEncoder, ...] = ()
         self._reads: Callable[[str, Callable[[], str]], bool] = _nothing_is_read

@@ -4,7 +4,7 @@ It reads Arrow's buffers by address, through a table with a line for each column
 where a value has no encoding. When the room is used up, it says with which row to go on.
 """
 
-# ruff: noqa: PLR0912, PLR0915, C901 - as numba compiles it best
+# ruff: noqa: PLR0911, PLR0912, PLR0917, C901 - as numba compiles it best
 from __future__ import annotations
 
 from typing import Any, Final
@@ -67,6 +67,8 @@ OTHER_LENGTH: Final = 3
 NO_SYMBOL: Final = 4
 NO_ALTERNATIVE: Final = 5
 NOT_FOUND: Final = 0
+#: In place of a position: there is no room.
+NO_ROOM: Final = -1
 
 #: Lists in one another.
 SCOPES_MAX: Final = 52
@@ -74,11 +76,10 @@ SCOPES_MAX: Final = 52
 _ROOM: Final = 32
 _DECIMAL_BYTES: Final = 16
 
-#: Where the kernel tells how it ended: bytes written, what is wrong, the instruction.
-WRITTEN: Final = 0
-PROBLEM: Final = 1
-INSTRUCTION: Final = 2
-RESULT_FIELDS: Final = 3
+#: Where the kernel tells what is wrong, and at which instruction.
+PROBLEM: Final = 0
+INSTRUCTION: Final = 1
+RESULT_FIELDS: Final = 2
 
 
 @helper
@@ -131,161 +132,171 @@ def _decimal_size(at: int) -> int:
     return size
 
 
+@helper
+def _put_bytes(columns: Any, column: int, row: int, wanted: int, at: int, limit: int) -> tuple[int, int]:
+    """A text or bytes: the position behind it, or -1 where there is no room; and what is wrong with it."""
+    start = _end_of(columns, column, row)
+    length = _end_of(columns, column, row + 1) - start
+    if wanted < 0:
+        at = _put_number(at, length)
+    elif wanted != length:
+        return at, OTHER_LENGTH
+    if at + length + _ROOM > limit:
+        return NO_ROOM, NOT_FOUND
+    if length > 0:
+        copy(at, columns[column * COLUMN_FIELDS + VALUES] + start, length)
+    return at + length, NOT_FOUND
+
+
+@helper
+def _put_decimal(columns: Any, column: int, row: int, wanted: int, at: int, limit: int) -> tuple[int, int]:
+    """A decimal's number, the highest byte first; as :func:`_put_bytes`."""
+    source = columns[column * COLUMN_FIELDS + VALUES]
+    source += (columns[column * COLUMN_FIELDS + FIRST_ROW] + row) * _DECIMAL_BYTES
+    length = _decimal_size(source)
+    if wanted < 0:
+        at = _put_number(at, length)
+        wanted = length
+    elif length > wanted:
+        return at, TOO_LARGE
+    if at + wanted + _ROOM > limit:
+        return NO_ROOM, NOT_FOUND
+    filling = 255 * (load8(source + _DECIMAL_BYTES - 1) >> 7)
+    for place in range(wanted):
+        digit = wanted - 1 - place
+        store8(at + place, load8(source + digit) if digit < _DECIMAL_BYTES else filling)
+    return at + wanted, NOT_FOUND
+
+
+@helper
+def _put_plain(columns: Any, column: int, row: int, width: int, at: int) -> int:
+    """Four or eight bytes as they lie there; the position behind them."""
+    source = columns[column * COLUMN_FIELDS + VALUES]
+    source += (columns[column * COLUMN_FIELDS + FIRST_ROW] + row) * width
+    if width == 8:
+        store64(at, load64(source))
+    else:
+        store32(at, load32(source))
+    return at + width
+
+
+@helper
+def _put_value(columns: Any, program: Any, base: int, row: int, at: int, limit: int) -> tuple[int, int]:
+    """A value without others below it; as :func:`_put_bytes`."""
+    operation, column, wanted = program[base + OPERATION], program[base + COLUMN], program[base + FIRST]
+    if operation == BYTES:
+        return _put_bytes(columns, column, row, wanted, at, limit)
+    if operation == DECIMAL:
+        return _put_decimal(columns, column, row, wanted, at, limit)
+    if operation == PLAIN:
+        return _put_plain(columns, column, row, wanted, at), NOT_FOUND
+    if operation == BOOLEAN:
+        bit = columns[column * COLUMN_FIELDS + FIRST_ROW] + row
+        store8(at, (load8(columns[column * COLUMN_FIELDS + VALUES] + (bit >> 3)) >> (bit & 7)) & 1)
+        return at + 1, NOT_FOUND
+    value = _number(columns, column, row)
+    if operation == SYMBOL and value < 0:
+        return at, NO_SYMBOL
+    if operation == NUMBER and wanted == 32 and (value > 0x7FFFFFFF or value < -0x80000000):
+        return at, TOO_LARGE
+    return _put_number(at, value), NOT_FOUND
+
+
+@helper
+def _alternative(columns: Any, program: Any, line: int, row: int) -> int:
+    """The line of the one alternative of a union that is not null; 0: there is none, or there are several."""
+    chosen, count = 0, 0
+    for alternative in range(line + 1, line + 1 + program[line * FIELDS + FIRST]):
+        if _is_valid(columns, program[alternative * FIELDS + COLUMN], row):
+            chosen = alternative
+            count += 1
+    return chosen if count == 1 else 0
+
+
+@helper
+def _put_row(program: Any, columns: Any, at_rows: Any, at: int, limit: int) -> tuple[int, int, int]:
+    """Run the program for a row: the position behind it, or -1 where there is no room; the last line; what is wrong."""
+    line, problem = 0, NOT_FOUND
+    while problem == NOT_FOUND:
+        base = line * FIELDS
+        operation, column, first = program[base + OPERATION], program[base + COLUMN], program[base + FIRST]
+        if operation == END:
+            break
+        if at + _ROOM > limit:
+            return NO_ROOM, line, NOT_FOUND
+        here, following = at_rows[2 * program[base + SCOPE]], line + 1
+        if operation == NULLABLE:
+            if not _is_valid(columns, column, here):
+                at, following = _put_number(at, first), program[base + SECOND]
+        elif operation == REQUIRED:
+            if not _is_valid(columns, column, here):
+                problem = IS_NULL
+        elif operation == LIST:
+            start, end = _end_of(columns, column, here), _end_of(columns, column, here + 1)
+            at = _put_number(at, end - start)
+            if end == start:
+                following = first
+            at_rows[2 * program[base + SECOND]] = start
+            at_rows[2 * program[base + SECOND] + 1] = end
+        elif operation == NEXT_ELEMENT:
+            scope = 2 * program[base + SECOND]
+            at_rows[scope] += 1
+            if at_rows[scope] < at_rows[scope + 1]:
+                following = first
+            else:
+                at = _put_number(at, 0)
+        elif operation == UNION:
+            chosen = _alternative(columns, program, line, here)
+            if chosen > 0:
+                at, following = _put_number(at, program[chosen * FIELDS + SECOND]), program[chosen * FIELDS + FIRST]
+            else:
+                problem = NO_ALTERNATIVE
+        elif operation == BRANCH:
+            at = _put_number(at, first)
+        elif operation == JUMP:
+            following = first
+        else:
+            at, problem = _put_value(columns, program, base, here, at, limit)
+            if at < 0:
+                return NO_ROOM, line, NOT_FOUND
+        if problem == NOT_FOUND:
+            line = following
+    return at, line, problem
+
+
 @kernel(INT64(INT64, INT64S, INT64S, INT64, INT64, INT64, INT64, INT64, INT64S, INT64S, INT64S))
-def write_records(  # noqa: PLR0917
-    prefix: Any,
-    lines: Any,
-    column_table: Any,
-    prefix_length: Any,
-    row: Any,
-    rows: Any,
-    out: Any,
-    room: Any,
-    ends: Any,
-    scopes: Any,
-    result: Any,
-) -> Any:
+def write_records(
+    prefix: Any, lines: Any, column_table: Any, prefix_length: Any, row: Any, rows: Any, out: Any, room: Any,
+    ends: Any, scopes: Any, result: Any,
+) -> Any:  # fmt: skip
     """Write rows, each behind a prefix; of a null one nothing.
 
     Args:
         prefix: address of what stands before each row, ``prefix_length`` bytes.
-        lines: the program.
-        column_table: the columns.
-        prefix_length: see there.
+        lines, column_table: the program, and the columns.
         row: the first row to write; ``rows``: the number behind the last one.
-        rows: see there.
         out: address of ``room`` bytes; what is before ``ends[row]`` stays.
-        room: see there.
         ends: receives the end of each row, one behind its number.
         scopes: room for the rows that are written in lists, and where these end.
-        result: receives how it ended.
+        result: receives what is wrong, and at which instruction.
 
     Returns:
         The row to go on with: ``rows`` when all are written.
     """
     program, columns, at_rows = unwrapped(lines), unwrapped(column_table), unwrapped(scopes)
+    limit = out + room
     while row < rows:
-        at, limit = out + ends[row], out + room
-        result[PROBLEM] = NOT_FOUND
-        if not _is_valid(columns, 0, row):
-            ends[row + 1] = ends[row]
-            row += 1
-            continue
-        if at + prefix_length + _ROOM > limit:
-            return row
-        if prefix_length > 0:
+        ends[row + 1] = ends[row]
+        if _is_valid(columns, 0, row):
+            at = out + ends[row]
+            if at + prefix_length + _ROOM > limit:
+                return row
             copy(at, prefix, prefix_length)
-            at += prefix_length
-        at_rows[0] = row
-        line = 0
-        while True:
-            base = line * FIELDS
-            operation, column = program[base + OPERATION], program[base + COLUMN]
-            here = at_rows[2 * program[base + SCOPE]]
-            if at + _ROOM > limit:
+            at_rows[0] = row
+            at, line, problem = _put_row(program, columns, at_rows, at + prefix_length, limit)
+            if at < 0 or problem != NOT_FOUND:
+                result[PROBLEM], result[INSTRUCTION] = problem, line
                 return row
-            if operation == END:
-                break
-            if operation == NULLABLE:
-                if not _is_valid(columns, column, here):
-                    at = _put_number(at, program[base + FIRST])
-                    line = program[base + SECOND]
-                    continue
-            elif operation == REQUIRED:
-                if not _is_valid(columns, column, here):
-                    result[PROBLEM] = IS_NULL
-            elif operation == NUMBER:
-                value = _number(columns, column, here)
-                if program[base + FIRST] == 32 and (value > 0x7FFFFFFF or value < -0x80000000):
-                    result[PROBLEM] = TOO_LARGE
-                at = _put_number(at, value)
-            elif operation == BOOLEAN:
-                bit = columns[column * COLUMN_FIELDS + FIRST_ROW] + here
-                store8(at, (load8(columns[column * COLUMN_FIELDS + VALUES] + (bit >> 3)) >> (bit & 7)) & 1)
-                at += 1
-            elif operation == PLAIN:
-                width = program[base + FIRST]
-                source = columns[column * COLUMN_FIELDS + VALUES]
-                source += (columns[column * COLUMN_FIELDS + FIRST_ROW] + here) * width
-                if width == 8:
-                    store64(at, load64(source))
-                else:
-                    store32(at, load32(source))
-                at += width
-            elif operation == BYTES:
-                start = _end_of(columns, column, here)
-                length = _end_of(columns, column, here + 1) - start
-                wanted = program[base + FIRST]
-                if wanted < 0:
-                    at = _put_number(at, length)
-                elif wanted != length:
-                    result[PROBLEM] = OTHER_LENGTH
-                if at + length + _ROOM > limit:
-                    return row
-                if length > 0:
-                    copy(at, columns[column * COLUMN_FIELDS + VALUES] + start, length)
-                at += length
-            elif operation == DECIMAL:
-                source = columns[column * COLUMN_FIELDS + VALUES]
-                source += (columns[column * COLUMN_FIELDS + FIRST_ROW] + here) * _DECIMAL_BYTES
-                length = _decimal_size(source)
-                wanted = program[base + FIRST]
-                if wanted < 0:
-                    at = _put_number(at, length)
-                    wanted = length
-                elif length > wanted:
-                    result[PROBLEM] = TOO_LARGE
-                if at + wanted + _ROOM > limit:
-                    return row
-                filling = 255 * (load8(source + _DECIMAL_BYTES - 1) >> 7)
-                for place in range(wanted):
-                    digit = wanted - 1 - place
-                    store8(at + place, load8(source + digit) if digit < _DECIMAL_BYTES else filling)
-                at += wanted
-            elif operation == SYMBOL:
-                value = _number(columns, column, here)
-                if value < 0:
-                    result[PROBLEM] = NO_SYMBOL
-                at = _put_number(at, value)
-            elif operation == LIST:
-                start, end = _end_of(columns, column, here), _end_of(columns, column, here + 1)
-                if end == start:
-                    store8(at, 0)
-                    at += 1
-                    line = program[base + FIRST]
-                    continue
-                at = _put_number(at, end - start)
-                at_rows[2 * program[base + SECOND]] = start
-                at_rows[2 * program[base + SECOND] + 1] = end
-            elif operation == NEXT_ELEMENT:
-                scope = 2 * program[base + SECOND]
-                at_rows[scope] += 1
-                if at_rows[scope] < at_rows[scope + 1]:
-                    line = program[base + FIRST]
-                    continue
-                store8(at, 0)
-                at += 1
-            elif operation == UNION:
-                chosen, count = -1, 0
-                for alternative in range(program[base + FIRST]):
-                    if _is_valid(columns, program[base + (alternative + 1) * FIELDS + COLUMN], here):
-                        chosen = line + alternative + 1
-                        count += 1
-                if count == 1:
-                    at = _put_number(at, program[chosen * FIELDS + SECOND])
-                    line = program[chosen * FIELDS + FIRST]
-                    continue
-                result[PROBLEM] = NO_ALTERNATIVE
-            elif operation == BRANCH:
-                at = _put_number(at, program[base + FIRST])
-            elif operation == JUMP:
-                line = program[base + FIRST]
-                continue
-            if result[PROBLEM] != NOT_FOUND:
-                result[INSTRUCTION] = line
-                return row
-            line += 1
-        ends[row + 1] = at - out
+            ends[row + 1] = at - out
         row += 1
-    result[WRITTEN] = ends[rows]
     return row
