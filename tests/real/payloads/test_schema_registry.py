@@ -9,11 +9,12 @@ from typing import Any
 
 import pytest
 from confluent_kafka.schema_registry import SchemaRegistryClient, record_subject_name_strategy
-from confluent_kafka.schema_registry.avro import AvroSerializer
+from confluent_kafka.schema_registry.avro import AvroDeserializer, AvroSerializer
 from confluent_kafka.schema_registry.json_schema import JSONSerializer
 from confluent_kafka.schema_registry.protobuf import ProtobufSerializer
 from confluent_kafka.serialization import MessageField, SerializationContext
 from pyspark.sql import SparkSession
+from tests.contract.kafka_harness import read_committed
 from tests.flight_schemas import AVRO, FLIGHT, JSON, PROTO, WIDER
 from tests.protobuf_records import compiled, message_class
 from tests.real.kafka.logs import produce
@@ -124,3 +125,31 @@ def test_json(
     assert rows_of(spark, kafka_broker, registry, topic, "json") == [
         {"id": 1, "carrier": "UA", "legs": ["JFK"]}, {"id": 2, "carrier": None, "legs": None},
     ]  # fmt: skip
+
+
+#: The same as :data:`AVRO`.
+FIELDS = "id: BIGINT, carrier: STRING, fare: DECIMAL(9,2), on: DATE, at: TIMESTAMP, legs: ARRAY<STRING>"
+
+
+def test_what_is_written_is_read_by_the_registry_s_own_deserializer(
+    spark: SparkSession, kafka_broker: KafkaBroker, registry: SchemaRegistry, client: SchemaRegistryClient, topic: str
+) -> None:
+    """The schema is registered by the first write, and found by the second one; one that nobody knows is an error."""
+    session = spark.newSession()
+    dk.register(session)
+    rows = session.createDataFrame([(FLIGHT,), ({**FLIGHT, "id": 2, "carrier": None},)], f"value STRUCT<{FIELDS}>")
+    options = {
+        "kafka.bootstrap.servers": kafka_broker.bootstrap_servers, "topic": topic, "value.format": "avro",
+        "value.schema": json.dumps(AVRO), "value.registry.url": registry.url,
+    }  # fmt: skip
+    rows.write.format("directkafka").mode("append").options(**options, **{"value.registry.register": "true"}).save()
+    rows.write.format("directkafka").mode("append").options(**options).save()
+    read = AvroDeserializer(client, json.dumps(AVRO))
+    values = [record.value for record in read_committed(kafka_broker.bootstrap_servers, topic)]
+    found = [read(value, value_of(topic)) for value in values]
+    assert sorted(row["id"] for row in found) == [1, 1, 2, 2]
+    assert {row["fare"] for row in found} == {Decimal("12.50")}
+    other = json.dumps({"type": "record", "name": "Other", "fields": [{"name": "id", "type": "string"}]})
+    strings = rows.selectExpr("struct(CAST(value.id AS STRING) AS id) AS value").write.format("directkafka")
+    with pytest.raises(Exception, match="does not have the schema for the subject"):
+        strings.mode("append").options(**options | {"value.schema": other}).save()

@@ -116,7 +116,10 @@ def test_rows_of_many_topics_need_a_subject(server: RegistryServer) -> None:
         ({"value.format": "avro", "value.schema": "{"}, "no JSON"),
         ({"value.format": "json", "value.schema": "{}"}, "means nothing to JSON without a registry"),
         ({"value.format": "json", "value.registry.register": "true"}, "there is no value.registry.url"),
-        ({"value.format": "json", "value.registry.url": "http://r", "value.registry.register": "true"}, "there is no value.schema"),
+        (
+            {"value.format": "json", "value.registry.url": "http://r", "value.registry.register": "true"},
+            "there is no value.schema",
+        ),
         ({"value.format": "json", "value.on.error": "null"}, "says nothing about how a value or a key is written"),
     ],
 )  # fmt: skip
