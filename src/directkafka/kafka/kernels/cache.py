@@ -50,6 +50,7 @@ COMPILED = (
     "kafka.records.record_columns",
     "payloads.avro.kernels.numbers",
     "payloads.avro.kernels.values",
+    "payloads.avro.kernels.write_records",
     "payloads.avro.program",
     "payloads.json.kernels.characters",
     "payloads.json.kernels.copies",
