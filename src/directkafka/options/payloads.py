@@ -71,8 +71,13 @@ def _specs(column: str) -> dict[str, OptionSpec]:
         "registry.version": OptionSpec(
             name=f"{column}.registry.version", kind="text", default=LATEST, doc=docs["registry.version"]
         ),
-        **{f"registry.{spec.name}": replace(spec, name=f"{column}.registry.{spec.name}") for spec in REGISTRY_SPECS},
+        **registry_specs(column),
     }
+
+
+def registry_specs(column: str) -> dict[str, OptionSpec]:
+    """The options of the registry that a column's schemas are in, by their names behind the column's."""
+    return {f"registry.{spec.name}": replace(spec, name=f"{column}.registry.{spec.name}") for spec in REGISTRY_SPECS}
 
 
 #: The formats that need a schema, and in which words it comes.
@@ -269,7 +274,7 @@ def _read(given: RawOptions, column: str) -> Payload | None:
         message=message,
         registry=registry,
         subject=given.text(specs["registry.subject"]) or None,
-        version=_version(given, specs["registry.version"]),
+        version=read_version(given, specs["registry.version"]),
         on_error=given.value(specs["on.error"]),
         time_zone=_time_zone(given, specs["time.zone"]),
     )
@@ -288,7 +293,12 @@ def _registry(given: RawOptions, column: str, form: Format) -> Registry | None:
     return registry
 
 
-def _version(given: RawOptions, spec: OptionSpec) -> str:
+def read_version(given: RawOptions, spec: OptionSpec) -> str:
+    """The version of a subject's schema: a number, or :data:`LATEST`.
+
+    Raises:
+        OptionError: it is neither.
+    """
     version: str = given.value(spec).lower()
     if version != LATEST and not (whole_number(version) or 0) > 0:
         raise given.error(spec.name, f"expected a number from 1, or {LATEST}, found {shown(version)}")

@@ -6,16 +6,15 @@ They have the names of those that are read (:mod:`directkafka.options.payloads`)
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from typing import Final, Literal, get_args
 
-from directkafka.options.payloads import LATEST, PAYLOAD_COLUMNS
-from directkafka.options.registry import REGISTRY_SPECS, Registry, read_registry
+from directkafka.options.payloads import LATEST, PAYLOAD_COLUMNS, read_version, registry_specs
+from directkafka.options.registry import Registry, read_registry
 from directkafka.options.schemas.avro_types import avro_column
 from directkafka.options.schemas.declared import schema_of_avro
 from directkafka.options.schemas.json_schema import json_schema_type
-from directkafka.options.spec import Mistakes, OptionSpec, RawOptions, shown
-from directkafka.options.texts import whole_number
+from directkafka.options.spec import Mistakes, OptionSpec, RawOptions
 
 WrittenFormat = Literal["json", "avro"]
 
@@ -47,7 +46,7 @@ def _specs(column: str) -> dict[str, OptionSpec]:
         "registry.register": OptionSpec(
             name=f"{column}.registry.register", kind="boolean", default="false", doc=docs["registry.register"]
         ),
-        **{f"registry.{spec.name}": replace(spec, name=f"{column}.registry.{spec.name}") for spec in REGISTRY_SPECS},
+        **registry_specs(column),
     }
 
 
@@ -148,7 +147,7 @@ def _read(given: RawOptions, column: str) -> WrittenPayload | None:
         schema=_schema(given, specs["schema"], form) if has_schema else "",
         registry=registry,
         subject=given.text(specs["registry.subject"]) or None,
-        version=_version(given, specs["registry.version"]),
+        version=read_version(given, specs["registry.version"]),
         registers=given.value(specs["registry.register"]),
     )
 
@@ -164,10 +163,3 @@ def _schema(given: RawOptions, spec: OptionSpec, form: WrittenFormat) -> str:
     except ValueError as error:
         raise given.error(spec.name, str(error)) from None
     return text
-
-
-def _version(given: RawOptions, spec: OptionSpec) -> str:
-    version: str = given.value(spec).lower()
-    if version != LATEST and not (whole_number(version) or 0) > 0:
-        raise given.error(spec.name, f"expected a number from 1, or {LATEST}, found {shown(version)}")
-    return version
