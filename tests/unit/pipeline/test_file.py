@@ -546,3 +546,38 @@ def test_their_mistakes_are_named_as_well(tmp_path: Path, section: str, option: 
         load(sink_file(tmp_path, section), ENVIRONMENT)
     assert caught.value.option == option
     assert reason in caught.value.reason
+
+
+LETTERS = '\n[dead_letters]\ntype = "sqlite"\npath = "/tmp/letters.db"\ntable = "letters"\n'
+
+
+def test_dead_letters_say_what_becomes_of_records_that_make_their_batch_fail(tmp_path: Path) -> None:
+    path = tmp_path / "flights.toml"
+    path.write_text(GOOD + LETTERS + 'on_error = "isolate"\nmax_per_batch = 7\n')
+    _, policy = load(path, ENVIRONMENT).sinks()
+    assert policy is not None
+    assert (policy.sink.name, policy.on_error, policy.max_per_batch) == ("letters", "isolate", 7)
+    path.write_text(GOOD + LETTERS)
+    _, policy = load(path, ENVIRONMENT).sinks()
+    assert policy is not None
+    assert (policy.isolates, policy.max_per_batch) == (False, 100)
+
+
+@pytest.mark.parametrize(
+    ("line", "option", "told"),
+    [
+        ('on_error = "retry"', "dead_letters.on_error", "'fail' or 'isolate'"),
+        ("max_per_batch = 0", "dead_letters.max_per_batch", "greater than or equal to 1"),
+        ('max_per_batch = "7"', "dead_letters.max_per_batch", "valid integer"),
+        ('on_eror = "isolate"', "dead_letters.on_eror", "did you mean 'on_error'"),
+    ],
+)
+def test_mistakes_in_what_becomes_of_them_are_told_with_their_lines(
+    tmp_path: Path, line: str, option: str, told: str
+) -> None:
+    path = tmp_path / "flights.toml"
+    path.write_text(GOOD + LETTERS + line + "\n")
+    with pytest.raises(OptionError, match=told) as caught:
+        load(path, ENVIRONMENT)
+    assert caught.value.option == option
+    assert "line 22" in str(caught.value)
