@@ -36,6 +36,18 @@ class RegistryAccessError(RegistryError):
     template = "the schema registry at {registry} cannot be used: {cause}. {remedy}."
 
 
+class SchemaNotRegisteredError(RegistryError):
+    """The registry answers, and the subject does not have the schema by which rows are to be written."""
+
+    registry: str
+    subject: str
+    cause: str
+    template = (
+        "the schema registry at {registry} does not have the given schema under the subject {subject}: {cause}. "
+        "Register it there, or set registry.register = true beside the registry's address."
+    )
+
+
 class UnencodableRowError(DirectKafkaError):
     """A row's value or key cannot be written as the format that the options say.
 

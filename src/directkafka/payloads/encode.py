@@ -7,9 +7,9 @@ number that stands before each record, and ask nobody.
 from __future__ import annotations
 
 import struct
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from typing import Final
+from typing import TYPE_CHECKING, Final
 
 import pyarrow as pa
 import pyarrow.compute as pc
@@ -18,10 +18,19 @@ from directkafka.errors import OptionError
 from directkafka.errors.registry import UnencodableRowError
 from directkafka.options.schemas.avro import parse_schema
 from directkafka.options.schemas.avro_texts import schema_text
+from directkafka.options.schemas.protobuf.files import parse_protobuf
+from directkafka.options.schemas.protobuf.schema import ProtobufSchema, schema_of_text
 from directkafka.options.written_payloads import WrittenFormat, WrittenPayload, WrittenPayloads
 from directkafka.payloads.json.texts import can_be_json, json_records
+from directkafka.payloads.kernels.written import TooManyBytesError
+from directkafka.payloads.registry.message_indexes import message_indexes
 
-_TYPES: Final = {"avro": "AVRO", "json": "JSON"}
+if TYPE_CHECKING:
+    from directkafka.payloads.avro.encoder import AvroEncoder
+    from directkafka.payloads.protobuf.encoder import ProtobufEncoder
+    from directkafka.payloads.registry.client import RegisteredSchema
+
+_TYPES: Final = {"avro": "AVRO", "json": "JSON", "protobuf": "PROTOBUF"}
 _MAGIC: Final = 0
 
 
@@ -32,7 +41,7 @@ class ColumnEncoder:
     Attributes:
         column: its name.
         format: what its bytes are.
-        schema: the text of an Avro schema.
+        schema: the text of an Avro schema, or of a message's.
         prefix: stands before each record.
     """
 
@@ -47,16 +56,25 @@ class ColumnEncoder:
             fits = pa.types.is_struct(kind) and can_be_json(kind)
             return None if fits else f"{kind} is no struct, or has parts that JSON has no form for"
         try:
-            self._avro(kind)
+            self.encoder(kind)
         except ValueError as error:
             return str(error)
         return None
 
-    def _avro(self, kind: pa.DataType) -> object:
-        # Not above: who writes no Avro loads no kernel.
-        from directkafka.payloads.avro.encoder import AvroEncoder
+    def encoder(self, kind: pa.DataType) -> AvroEncoder | ProtobufEncoder:
+        """What encodes a type by a schema.
 
-        return AvroEncoder(parse_schema(self.schema), kind, prefix=self.prefix)
+        Raises:
+            ValueError: the schema has no room for it.
+        """
+        # Not above: a process loads the kernels of the formats that it writes.
+        if self.format == "avro":
+            from directkafka.payloads.avro.encoder import AvroEncoder
+
+            return AvroEncoder(parse_schema(self.schema), kind, prefix=self.prefix)
+        from directkafka.payloads.protobuf.encoder import ProtobufEncoder
+
+        return ProtobufEncoder(schema_of_text(self.schema), kind, prefix=self.prefix)
 
 
 def encoded(batches: Iterable[pa.RecordBatch], encoders: Sequence[ColumnEncoder]) -> Iterator[pa.RecordBatch]:
@@ -69,13 +87,22 @@ def encoded(batches: Iterable[pa.RecordBatch], encoders: Sequence[ColumnEncoder]
     Raises:
         UnencodableRowError: a value has no encoding.
     """
-    made: dict[str, _Encode] = {}
+    made = {encoder.column: _Encode(encoder) for encoder in encoders}
     for batch in batches:
-        columns = dict(zip(batch.schema.names, batch.columns, strict=True))
-        for encoder in encoders:
-            if encoder.column in columns:
-                found = made.setdefault(encoder.column, _Encode(encoder))
-                columns[encoder.column] = found(columns[encoder.column])
+        yield from _encoded(batch, made) if made else (batch,)
+
+
+def _encoded(batch: pa.RecordBatch, made: Mapping[str, _Encode]) -> Iterator[pa.RecordBatch]:
+    columns = dict(zip(batch.schema.names, batch.columns, strict=True))
+    try:
+        columns |= {name: encode(columns[name]) for name, encode in made.items() if name in columns}
+    except TooManyBytesError:
+        if batch.num_rows == 1:
+            raise
+        half = batch.num_rows // 2
+        yield from _encoded(batch.slice(0, half), made)
+        yield from _encoded(batch.slice(half), made)
+    else:
         yield pa.record_batch(columns)
 
 
@@ -106,63 +133,106 @@ class _Encode:
 
     def __init__(self, encoder: ColumnEncoder) -> None:
         self._encoder = encoder
-        self._avro: object | None = None
+        self._by_schema: AvroEncoder | ProtobufEncoder | None = None
 
     def __call__(self, rows: pa.Array) -> pa.Array:
         encoder = self._encoder
         try:
             if encoder.format == "json":
-                texts = json_records(rows).cast(pa.binary())
+                texts = json_records(rows.cast(_in_utc(rows.type))).cast(pa.binary())
                 return pc.binary_join_element_wise(encoder.prefix, texts, b"") if encoder.prefix else texts
-            if self._avro is None:
-                self._avro = encoder._avro(rows.type)
-            return self._avro.encode(rows)  # type: ignore[attr-defined]
+            if self._by_schema is None:
+                self._by_schema = encoder.encoder(rows.type)
+            return self._by_schema.encode(rows)
+        except pa.ArrowCapacityError as error:
+            raise TooManyBytesError(str(error)) from error
+        except TooManyBytesError:
+            raise
         except (ValueError, pa.ArrowInvalid) as error:
             raise UnencodableRowError(column=encoder.column, format=encoder.format, reason=str(error)) from error
 
 
-def column_encoders(payloads: WrittenPayloads, topic: str | None) -> tuple[ColumnEncoder, ...]:
+def _in_utc(kind: pa.DataType) -> pa.DataType:
+    """The type with times in UTC: a text must not say where the session is."""
+    if pa.types.is_timestamp(kind) and kind.tz is not None:
+        return pa.timestamp(kind.unit, "UTC")
+    if pa.types.is_struct(kind):
+        return pa.struct([field.with_type(_in_utc(field.type)) for field in kind])
+    if pa.types.is_map(kind):
+        return pa.map_(kind.key_type, _in_utc(kind.item_type))
+    return pa.list_(_in_utc(kind.value_type)) if pa.types.is_list(kind) else kind
+
+
+def column_encoders(
+    payloads: WrittenPayloads, topic: str | None, *, may_register: bool = True
+) -> tuple[ColumnEncoder, ...]:
     """What columns become, with the registry's numbers of their schemas.
 
     Args:
         payloads: what the options say.
         topic: where all rows go; None: rows name their topics.
+        may_register: whether a schema is registered where the options ask for that; else it has no number yet, and the
+            encoders only say what they can encode.
 
     Raises:
         OptionError: no subject is named, and not all rows go to one topic; or the registry's schema is of another
             format.
         RegistryError: the registry does not answer, refuses, or does not have the schema.
     """
-    return tuple(_encoder(payload, topic) for payload in payloads)
+    return tuple(_encoder(payload, topic, may_register=may_register) for payload in payloads)
 
 
-def _encoder(payload: WrittenPayload, topic: str | None) -> ColumnEncoder:
-    if payload.registry is None:
-        return ColumnEncoder(column=payload.column, format=payload.format, schema=payload.schema)
+def _encoder(payload: WrittenPayload, topic: str | None, *, may_register: bool) -> ColumnEncoder:
+    if payload.registry is None or (payload.registers and not may_register):
+        schema, _ = _own(payload, payload.schema)
+        return ColumnEncoder(column=payload.column, format=payload.format, schema=schema)
     # Not above: who writes without a registry loads no client.
-    from directkafka.payloads.registry.avro import avro_of
     from directkafka.payloads.registry.client import client_of
 
     subject = payload.subject
     if subject is None:
         if topic is None:
-            reason = (
-                f"must be given, since rows name their topics: the subject of one is its name and -{payload.column}"
-            )
+            reason = f"must be given, since rows name their topics: of one it is the topic's name and -{payload.column}"
             raise OptionError(option=f"{payload.column}.registry.subject", reason=reason)
         subject = f"{topic}-{payload.column}"
-    client, schema, type_ = client_of(payload.registry), payload.schema, _TYPES[payload.format]
-    if schema:
-        number = client.id_of(subject, schema, type_, registers=payload.registers)
+    client, type_ = client_of(payload.registry), _TYPES[payload.format]
+    if payload.schema:
+        schema, message = _own(payload, payload.schema)
+        number = client.id_of(subject, payload.schema, type_, registers=payload.registers)
     else:
         found = client.version(subject, payload.version)
         number = found.id
         try:
             if found.type != type_:
                 raise ValueError(f"it is of type {found.type}, not {type_}")
-            schema = schema_text(avro_of(found)) if payload.format == "avro" else ""
+            schema, message = _registered(payload, found)
         except ValueError as error:
             place = f"version {payload.version} of the subject {subject}"
             raise OptionError(option=f"{payload.column}.registry.subject", reason=f"{place}: {error}") from None
-    prefix = struct.pack(">bI", _MAGIC, number)
+    prefix = struct.pack(">bI", _MAGIC, number) + message
     return ColumnEncoder(column=payload.column, format=payload.format, schema=schema, prefix=prefix)
+
+
+def _own(payload: WrittenPayload, text: str) -> tuple[str, bytes]:
+    """A schema as encoders take it, and what names its message behind the schema's number."""
+    if payload.format == "avro":
+        return text, b""
+    return _message(parse_protobuf([text], payload.message)) if payload.format == "protobuf" else ("", b"")
+
+
+def _registered(payload: WrittenPayload, found: RegisteredSchema) -> tuple[str, bytes]:
+    """The same of a registered schema, with what it refers to."""
+    if payload.format == "avro":
+        from directkafka.payloads.registry.avro import avro_of
+
+        return schema_text(avro_of(found)), b""
+    if payload.format == "json":
+        return "", b""
+    from directkafka.payloads.registry.protobuf import protobuf_of
+
+    schema = protobuf_of(found)
+    return _message(schema.of_message(payload.message) if payload.message else schema)
+
+
+def _message(schema: ProtobufSchema) -> tuple[str, bytes]:
+    return schema.text(), message_indexes(schema.indexes())

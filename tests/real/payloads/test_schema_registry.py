@@ -11,7 +11,7 @@ import pytest
 from confluent_kafka.schema_registry import SchemaRegistryClient, record_subject_name_strategy
 from confluent_kafka.schema_registry.avro import AvroDeserializer, AvroSerializer
 from confluent_kafka.schema_registry.json_schema import JSONSerializer
-from confluent_kafka.schema_registry.protobuf import ProtobufSerializer
+from confluent_kafka.schema_registry.protobuf import ProtobufDeserializer, ProtobufSerializer
 from confluent_kafka.serialization import MessageField, SerializationContext
 from pyspark.sql import SparkSession
 from tests.contract.kafka_harness import read_committed
@@ -151,5 +151,28 @@ def test_what_is_written_is_read_by_the_registry_s_own_deserializer(
     assert {row["fare"] for row in found} == {Decimal("12.50")}
     other = json.dumps({"type": "record", "name": "Other", "fields": [{"name": "id", "type": "string"}]})
     strings = rows.selectExpr("struct(CAST(value.id AS STRING) AS id) AS value").write.format("directkafka")
-    with pytest.raises(Exception, match="does not have the schema for the subject"):
+    with pytest.raises(Exception, match="does not have the given schema under the subject"):
         strings.mode("append").options(**options | {"value.schema": other}).save()
+
+
+def test_a_message_that_is_written_is_read_by_the_registry_s_own_deserializer(
+    spark: SparkSession, kafka_broker: KafkaBroker, registry: SchemaRegistry, topic: str
+) -> None:
+    """Also the one of a schema that the registry has, which the second write takes."""
+    session = spark.newSession()
+    dk.register(session)
+    fields = "id: BIGINT, carrier: STRING, legs: ARRAY<STRING>, miles: MAP<STRING, DECIMAL(20,0)>"
+    row = {"id": 1, "carrier": "UA", "legs": ["JFK"], "miles": {"JFK": Decimal(2**63)}}
+    rows = session.createDataFrame([(row,)], f"value STRUCT<{fields}>")
+    options = {
+        "kafka.bootstrap.servers": kafka_broker.bootstrap_servers, "topic": topic, "value.format": "protobuf",
+        "value.message": "air.Flight", "value.registry.url": registry.url,
+    }  # fmt: skip
+    own = {"value.schema": PROTO, "value.registry.register": "true"}
+    rows.write.format("directkafka").mode("append").options(**options, **own).save()
+    rows.write.format("directkafka").mode("append").options(**options).save()
+    read = ProtobufDeserializer(message_class(compiled(PROTO), "air.Flight"), {"use.deprecated.format": False})
+    values = [record.value for record in read_committed(kafka_broker.bootstrap_servers, topic)]
+    assert values[0] == values[1]
+    message = read(values[0], value_of(topic))
+    assert (message.id, message.carrier, list(message.legs), dict(message.miles)) == (1, "UA", ["JFK"], {"JFK": 2**63})

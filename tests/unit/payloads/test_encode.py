@@ -14,10 +14,20 @@ import pytest
 from tests.registry_server import RegistryServer, running
 
 from directkafka.errors import OptionError
-from directkafka.errors.registry import SchemaNotFoundError, UnencodableRowError
+from directkafka.errors.registry import SchemaNotRegisteredError, UnencodableRowError
 from directkafka.options.written_payloads import written_params
 from directkafka.payloads.encode import ColumnEncoder, column_encoders, encoded, encoded_schema, encoding_problems
+from directkafka.payloads.kernels import written
+from directkafka.payloads.kernels.written import TooManyBytesError
 
+PROTO = """\
+syntax = "proto3";
+message Other {}
+message Click {
+  int32 page = 1;
+  optional string user = 2;
+  message In { int32 page = 1; }
+}"""
 AVRO: dict[str, Any] = {
     "type": "record",
     "name": "Click",
@@ -92,7 +102,7 @@ def test_json_has_the_number_of_its_schema(server: RegistryServer) -> None:
 
 
 def test_a_schema_that_is_not_registered_stops_the_start(server: RegistryServer) -> None:
-    with pytest.raises(SchemaNotFoundError, match="clicks-value"):
+    with pytest.raises(SchemaNotRegisteredError, match="clicks-value"):
         encoders(value__format="avro", value__schema=json.dumps(AVRO), value__registry__url=server.url)
 
 
@@ -100,6 +110,59 @@ def test_a_schema_of_another_format_is_refused(server: RegistryServer) -> None:
     server.add_version("clicks-value", "latest", 9, JSON, schemaType="JSON")
     with pytest.raises(OptionError, match="it is of type JSON, not AVRO"):
         encoders(value__format="avro", value__registry__url=server.url)
+
+
+def test_protocol_buffers_by_a_file_of_their_own() -> None:
+    found = encoders(value__format="protobuf", value__schema=PROTO, value__message="Click")
+    assert values(found) == [b"\x08\7\x12\3ann", b"\x08\x08", None]
+
+
+@pytest.mark.parametrize(("message", "indexes"), [("Click", b"\2\2"), ("Click.In", b"\4\2\0")])
+def test_protocol_buffers_have_the_place_of_their_message_behind_the_number(
+    server: RegistryServer, message: str, indexes: bytes
+) -> None:
+    server.answers["POST /subjects/clicks-value"] = 200, {"id": 5}
+    server.answers["/subjects/clicks-value/versions/latest"] = (
+        200, {"id": 5, "version": 1, "schema": PROTO, "schemaType": "PROTOBUF"},
+    )  # fmt: skip
+    rows = pa.record_batch({"value": pa.array([{"page": 1}], pa.struct([("page", pa.int32())]))})
+    for schema in ({"value__schema": PROTO}, {}):
+        found = encoders(value__format="protobuf", value__registry__url=server.url, value__message=message, **schema)
+        [made] = encoded([rows], found)
+        assert made.column("value").to_pylist() == [b"\0\0\0\0\5" + indexes + b"\x08\1"]
+    assert server.posted == [("/subjects/clicks-value", {"schema": PROTO, "schemaType": "PROTOBUF"})]
+
+
+def test_rows_whose_records_are_too_many_bytes_are_written_in_parts(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(written, "_BYTES_MAX", 150_000)
+    found = encoders(value__format="avro", value__schema='"string"')
+    batch = pa.record_batch({"value": pa.array(["x" * 60_000] * 5), "key": pa.array(list(b"abcde"))})
+    parts = list(encoded([batch], found))
+    assert [part.num_rows for part in parts] == [2, 1, 2]
+    assert [key for part in parts for key in part.column("key").to_pylist()] == list(b"abcde")
+    [large] = encoded([batch.slice(0, 1)], found)
+    assert large.num_rows == 1
+    monkeypatch.setattr(written, "_BYTES_MAX", 50_000)
+    with pytest.raises(TooManyBytesError):
+        list(encoded([batch.slice(0, 1)], found))
+
+
+def test_json_has_its_times_in_utc() -> None:
+    moment = pa.array([0], pa.timestamp("us", "Europe/Zurich"))
+    kind = pa.struct([("at", moment.type), ("all", pa.list_(moment.type))])
+    rows = pa.array([{"at": moment[0].as_py(), "all": [moment[0].as_py()]}], kind)
+    [made] = encoded([pa.record_batch({"value": rows})], encoders(value__format="json"))
+    [text] = made.column("value").to_pylist()
+    assert json.loads(text) == {"at": "1970-01-01T00:00:00.000000Z", "all": ["1970-01-01T00:00:00.000000Z"]}
+
+
+def test_what_is_only_checked_registers_nothing(server: RegistryServer) -> None:
+    options = {
+        "value.format": "avro", "value.schema": json.dumps(AVRO), "value.registry.url": server.url,
+        "value.registry.register": "true",
+    }  # fmt: skip
+    [found] = column_encoders(written_params(options, where="a test"), "clicks", may_register=False)
+    assert (found.prefix, found.problem(KIND), server.posted) == (b"", None, [])
 
 
 def test_rows_of_many_topics_need_a_subject(server: RegistryServer) -> None:
@@ -110,7 +173,9 @@ def test_rows_of_many_topics_need_a_subject(server: RegistryServer) -> None:
 @pytest.mark.parametrize(
     ("options", "told"),
     [
-        ({"value.format": "protobuf"}, "value.format"),
+        ({"value.format": "csv"}, "value.format"),
+        ({"value.format": "protobuf"}, "needs the .proto file"),
+        ({"value.format": "json", "value.message": "M"}, "means nothing to value.format = json"),
         ({"value.schema": "{}"}, "there is no value.format"),
         ({"value.format": "avro"}, "needs the schema"),
         ({"value.format": "avro", "value.schema": "{"}, "no JSON"),

@@ -60,10 +60,12 @@ COMPILED = (
     "payloads.json.kernels.numbers",
     "payloads.json.kernels.scalars",
     "payloads.json.kernels.scopes",
+    "payloads.kernels.arrow_columns",
     "payloads.kernels.nodes",
     "payloads.kernels.values",
     "payloads.protobuf.kernels.values",
     "payloads.protobuf.kernels.wire",
+    "payloads.protobuf.kernels.write_records",
     "payloads.protobuf.program",
 )
 _PACKAGE = "directkafka"

@@ -51,6 +51,18 @@ def schema_of_avro(text: str) -> str:
     return _content(text).decode() if _AVRO_FILE.fullmatch(text) else text
 
 
+def schema_of_proto(text: str) -> str:
+    """The text of a ``.proto`` file that is given as such, or by its name.
+
+    Raises:
+        ValueError: it cannot be read, or needs others.
+    """
+    texts = _proto_texts(text)
+    if len(texts) > 1:
+        raise ValueError("the schema: the file imports others, and one file is expected; a registry may have them all")
+    return texts[0]
+
+
 def _proto_texts(text: str) -> list[str]:
     if _DESCRIPTOR_FILE.fullmatch(text):
         return [base64.b64encode(_content(text)).decode()]

@@ -17,7 +17,9 @@ import pyarrow.compute as pc
 
 from directkafka.options.schemas.avro import AvroSchema, AvroType
 from directkafka.options.schemas.avro_types import DURATION, widened
+from directkafka.payloads.arrow_types import is_text
 from directkafka.payloads.avro.kernels import write_records as op
+from directkafka.payloads.kernels.arrow_columns import COLUMN_FIELDS, column_line
 
 Prepare = Callable[[pa.Array], pa.Array]
 
@@ -77,7 +79,7 @@ class EncodingProgram:
         Raises:
             ValueError: a value has no place in the schema.
         """
-        table = np.zeros((len(self._columns), op.COLUMN_FIELDS), np.int64)
+        table = np.zeros((len(self._columns), COLUMN_FIELDS), np.int64)
         arrays: list[pa.Array] = []
         kept: list[pa.Array] = []
         for number, column in enumerate(self._columns):
@@ -89,7 +91,7 @@ class EncodingProgram:
                 kept.append(found)
             made = found if column.prepare is None else column.prepare(found)
             kept.append(made)
-            table[number] = _table_line(made, found)
+            table[number] = column_line(made, found)
         return table.reshape(-1), arrays + kept
 
     def _column(self, parent: int, part: int, type: pa.DataType) -> int:
@@ -124,7 +126,7 @@ class EncodingProgram:
                 parts = [(wanted.inner[0], self._column(column, ELEMENTS, kind.value_type))]
                 self._list(column, parts, scope=scope, path=f"{path}[]")
             case "map":
-                _expect(pa.types.is_map(kind) and _is_text(kind.key_type), wanted, kind, path)
+                _expect(pa.types.is_map(kind) and is_text(kind.key_type), wanted, kind, path)
                 keys, items = self._column(column, KEYS, kind.key_type), self._column(column, ITEMS, kind.item_type)
                 self._list(column, [(_TEXT, keys), (wanted.inner[0], items)], scope=scope, path=f"{path}{{}}")
             case _:
@@ -145,6 +147,8 @@ class EncodingProgram:
         _expect(pa.types.is_struct(kind), wanted, kind, path)
         places = {kind.field(place).name: place for place in range(kind.num_fields)}
         names = [field.name for field in wanted.fields]
+        if len(places) < kind.num_fields:
+            raise ValueError(f"the rows have two fields of one name{_at(path)}")
         if unknown := [name for name in places if name not in names]:
             raise ValueError(f"{wanted}{_at(path)} has no field {unknown[0]!r}, and the rows have one")
         if missing := [name for name in names if name not in places]:
@@ -176,7 +180,9 @@ class EncodingProgram:
         self, union: AvroType, alternatives: list[tuple[int, AvroType]], column: int, *, scope: int, path: str
     ) -> None:
         kind = self._columns[column].type
-        _expect(pa.types.is_struct(kind) and kind.num_fields == len(alternatives), union, kind, path)
+        # Not by their places alone: of two alternatives that are texts one would be taken for the other.
+        names = [f"member{number}" for number in range(len(alternatives))]
+        _expect(pa.types.is_struct(kind) and [field.name for field in kind] == names, union, kind, path)
         self._add(op.UNION, column, scope, first=len(alternatives), path=path)
         parts = [self._column(column, place, kind.field(place).type) for place in range(len(alternatives))]
         listed = [
@@ -203,17 +209,18 @@ class EncodingProgram:
         operation, first, prepare = found
         if prepare is not None:
             self._prepare(column, prepare)
-        self._add(operation, column, scope, first=first, path=path)
+        parts = 1_000 if wanted.logical.endswith("-nanos") else 0
+        self._add(operation, column, scope, first=first, second=parts, path=path)
 
     def _duration(self, wanted: AvroType, column: int, *, scope: int, path: str) -> None:
         kind = self._columns[column].type
         is_right = pa.types.is_struct(kind) and [field.name for field in kind] == list(DURATION)
-        _expect(is_right and all(pa.types.is_integer(field.type) for field in kind), wanted, kind, path)
+        _expect(is_right and all(pa.types.is_signed_integer(field.type) for field in kind), wanted, kind, path)
         for place, name in enumerate(DURATION):
             part = self._column(column, place, kind.field(place).type)
-            self._prepare(part, _cast(pa.uint32()))
+            self._prepare(part, _cast(pa.int64()))
             self._add(op.REQUIRED, part, scope, path=f"{path}.{name}")
-            self._add(op.PLAIN, part, scope, first=4, path=f"{path}.{name}")
+            self._add(op.UNSIGNED, part, scope, path=f"{path}.{name}")
 
 
 #: An operation with its number, and what is made of the column before.
@@ -233,12 +240,12 @@ def _plain_scalar(wanted: AvroType, kind: pa.DataType) -> _Scalar | None:
         "long": (pa.types.is_signed_integer(kind), (op.NUMBER, 64, _cast(pa.int32()) if narrow else None)),
         "float": (pa.types.is_float32(kind), (op.PLAIN, 4, None)),
         "double": (pa.types.is_floating(kind), (op.PLAIN, 8, _cast(pa.float64()) if bits < 64 else None)),
-        "string": (_is_text(kind), (op.BYTES, _ANY, None)),
+        "string": (is_text(kind), (op.BYTES, _ANY, None)),
         "bytes": (is_bytes, (op.BYTES, _ANY, None)),
         "fixed": (is_bytes, (op.BYTES, wanted.size, None)),
-        "enum": (_is_text(kind), (op.SYMBOL, 0, _numbers_of(wanted.symbols))),
+        "enum": (is_text(kind), (op.SYMBOL, 0, _numbers_of(wanted.symbols))),
     }
-    suits, scalar = found[wanted.kind]
+    suits, scalar = found.get(wanted.kind, (False, (op.END, 0, None)))
     return scalar if suits else None
 
 
@@ -251,7 +258,7 @@ def _logical_scalar(wanted: AvroType, kind: pa.DataType) -> _Scalar | None:
             return (op.DECIMAL, size, None) if fits else None
         case "date" if pa.types.is_date32(kind):
             return op.NUMBER, 32, None
-        case "uuid" if wanted.kind == "fixed" and _is_text(kind):
+        case "uuid" if wanted.kind == "fixed" and is_text(kind):
             return op.BYTES, size, _uuid_bytes
         case str() as logical if "timestamp" in logical and pa.types.is_timestamp(kind):
             is_local = logical.startswith("local-")
@@ -272,13 +279,13 @@ def _numbers_of(symbols: tuple[str, ...]) -> Prepare:
 
 
 def _moments(unit: str) -> Prepare:
-    """Numbers since 1970 in a unit, of times in microseconds; what is cut off is what is behind the unit."""
+    """Numbers since 1970 in a unit, of times in microseconds; of nanoseconds the kernel makes the rest."""
 
     def numbers(times: pa.Array) -> pa.Array:
         micros = pc.fill_null(pc.cast(pc.cast(times, pa.timestamp("us", times.type.tz)), pa.int64()), 0)
         if unit == "millis":
             return pa.array(np.floor_divide(micros.to_numpy(), 1_000))
-        return pc.multiply_checked(micros, 1_000) if unit == "nanos" else micros
+        return micros
 
     return numbers
 
@@ -305,30 +312,6 @@ def _part(array: pa.Array, part: int) -> pa.Array:
     if part == KEYS:
         return array.keys
     return array.items if part == ITEMS else array.field(part)
-
-
-def _table_line(made: pa.Array, found: pa.Array) -> list[int]:
-    """A line of the kernel's table.
-
-    Args:
-        made: what the kernel reads.
-        found: what says which rows are null.
-    """
-    buffers = [None if buffer is None else buffer.address for buffer in made.buffers()]
-    validity = found.buffers()[0] if found.null_count else None
-    kind, values, ends, width, end_width = made.type, 0, 0, 0, 0
-    if pa.types.is_list(kind) or pa.types.is_map(kind) or pa.types.is_large_list(kind):
-        ends, end_width = buffers[1] or 0, 8 if pa.types.is_large_list(kind) else 4
-    elif _is_text(kind) or pa.types.is_binary(kind) or pa.types.is_large_binary(kind):
-        is_large = pa.types.is_large_string(kind) or pa.types.is_large_binary(kind)
-        ends, end_width, values = buffers[1] or 0, 8 if is_large else 4, buffers[2] or 0
-    elif not pa.types.is_struct(kind):
-        values, width = buffers[1] or 0, max(1, kind.bit_width // 8)
-    return [values, ends, 0 if validity is None else validity.address, made.offset, width, end_width]
-
-
-def _is_text(kind: pa.DataType) -> bool:
-    return bool(pa.types.is_string(kind) or pa.types.is_large_string(kind))
 
 
 def _expect(is_right: bool, wanted: AvroType, kind: pa.DataType, path: str) -> None:

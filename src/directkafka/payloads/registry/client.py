@@ -23,7 +23,12 @@ from urllib.parse import quote
 
 from tenacity import Retrying, retry_if_exception_type, stop_after_attempt, stop_after_delay, wait_exponential
 
-from directkafka.errors.registry import RegistryAccessError, RegistryUnavailableError, SchemaNotFoundError
+from directkafka.errors.registry import (
+    RegistryAccessError,
+    RegistryUnavailableError,
+    SchemaNotFoundError,
+    SchemaNotRegisteredError,
+)
 from directkafka.kafka.network.tls import make_context
 from directkafka.options.registry import BASIC, Registry
 from directkafka.plain_text import one_line
@@ -46,6 +51,7 @@ _REFUSED: Final = frozenset({HTTPStatus.UNAUTHORIZED, HTTPStatus.FORBIDDEN, HTTP
 _NOT_TAKEN: Final = frozenset({HTTPStatus.CONFLICT, HTTPStatus.UNPROCESSABLE_ENTITY})
 #: The registry's own codes: no such subject, version or schema.
 _NOT_FOUND: Final = frozenset({40401, 40402, 40403})
+_NUMBER_MAX: Final = (1 << 31) - 1
 #: How long it is believed that the registry does not have a schema, in seconds.
 _MISSED_S: Final = 5.0
 
@@ -112,9 +118,7 @@ class RegistryClient:
             RegistryAccessError: it refuses.
         """
         answer = self._version(subject, version)
-        number = answer.get("id")
-        if type(number) is not int:
-            raise self._malformed(f"its answer for the subject {subject} has no id")
+        number = self._number(answer, subject)
         found = self._registered(answer, number)
         self._by_id.setdefault(number, found)
         return found
@@ -125,11 +129,11 @@ class RegistryClient:
         Args:
             subject: its name.
             text: the schema.
-            type: ``AVRO`` or ``JSON``.
+            type: ``AVRO``, ``JSON`` or ``PROTOBUF``.
             registers: whether it is registered where the subject does not have it.
 
         Raises:
-            SchemaNotFoundError: the subject does not have it, and it is not to be registered.
+            SchemaNotRegisteredError: the subject does not have it, and it is not to be registered.
             RegistryUnavailableError: the registry does not answer.
             RegistryAccessError: it refuses, also since the schema is not compatible with those before it.
         """
@@ -137,8 +141,15 @@ class RegistryClient:
         # What has no type is Avro's, to old registries as well.
         body = {"schema": text} | ({} if type == "AVRO" else {"schemaType": type})
         wanted = f"the schema for the subject {subject}"
-        number = self._json(f"{path}/versions" if registers else path, wanted, json.dumps(body).encode()).get("id")
-        if isinstance(number, bool) or not isinstance(number, int):
+        try:
+            answer = self._json(f"{path}/versions" if registers else path, wanted, json.dumps(body).encode())
+        except SchemaNotFoundError as error:
+            raise SchemaNotRegisteredError(registry=error.registry, subject=subject, cause=error.cause) from None
+        return self._number(answer, subject)
+
+    def _number(self, answer: dict[str, Any], subject: str) -> int:
+        number = answer.get("id")
+        if type(number) is not int or not 0 <= number <= _NUMBER_MAX:
             raise self._malformed(f"its answer for the subject {subject} has no id")
         return number
 
@@ -236,7 +247,7 @@ class RegistryClient:
                 content = _read(answer)
         except urllib.error.HTTPError as error:
             with error:
-                told = self._refusal(error, wanted)
+                told = self._refusal(error, wanted, is_given=body is not None)
         except (OSError, HTTPException, UnicodeError) as error:
             told = self._silence(getattr(error, "reason", error))
         else:
@@ -267,7 +278,7 @@ class RegistryClient:
             return RegistryAccessError(registry=self._registry.shown, cause=cause, remedy=remedy)
         return ConnectionError(str(reason))
 
-    def _refusal(self, error: urllib.error.HTTPError, wanted: str) -> Exception:
+    def _refusal(self, error: urllib.error.HTTPError, wanted: str, *, is_given: bool) -> Exception:
         code, said = _own_words(error)
         cause = f"HTTP {error.code}{said}"
         if error.code in _REFUSED:
@@ -276,7 +287,7 @@ class RegistryClient:
             return RegistryAccessError(registry=self._registry.shown, cause=cause, remedy=remedy)
         if code in _NOT_FOUND:
             return SchemaNotFoundError(registry=self._registry.shown, wanted=wanted, cause=cause)
-        if error.code in _NOT_TAKEN:
+        if is_given and error.code in _NOT_TAKEN:
             remedy = "Make the schema compatible with those that the subject has, or change what the subject asks for"
             return RegistryAccessError(registry=self._registry.shown, cause=cause, remedy=remedy)
         if error.code < HTTPStatus.BAD_REQUEST:

@@ -32,6 +32,26 @@ class MessageIndexes(NamedTuple):
     problems: dict[int, str]
 
 
+def message_indexes(indexes: tuple[int, ...]) -> bytes:
+    """The bytes that name a message, which :func:`read_message_indexes` reads.
+
+    Args:
+        indexes: of the message.
+    """
+    if indexes == FIRST:
+        return b"\0"
+    return b"".join(_number(index) for index in (len(indexes), *indexes))
+
+
+def _number(value: int) -> bytes:
+    """A number that is not below 0, in zig-zag."""
+    rest, found = value << 1, bytearray()
+    while rest > 0x7F:
+        found.append(rest & 0x7F | 0x80)
+        rest >>= 7
+    return bytes([*found, rest])
+
+
 def read_message_indexes(data: Any, starts: Any, ends: Any) -> MessageIndexes:
     """Read what stands in front of each record.
 

@@ -107,5 +107,7 @@ class KafkaConfig(SinkConfig):
         rest = {name: value for name, value in section.items() if not (name.startswith(_CLIENT) or name in payloads)}
         if settings and "kafka" in rest:
             raise ValueError('settings are written as "kafka.NAME" = ..., in quotes, or as a table, and not as both')
+        if payloads and "payloads" in rest:
+            raise ValueError('payloads are written as "value.format" = ..., in quotes, or as a table, and not as both')
         gathered = ({"kafka": settings} if settings else {}) | ({"payloads": payloads} if payloads else {})
         return super().arguments(rest | gathered)

@@ -139,7 +139,7 @@ class KafkaSink(KafkaConfig, Clonable):
             if self._is_read(name):
                 raise OptionError(option="topic", where="a Kafka sink", reason=f"{name} {_IS_READ}")
         self._store.check()
-        encoders = self._encoders = column_encoders(self._written, self.topic)
+        encoders = column_encoders(self._written, self.topic, may_register=False)
         problems = encoding_problems(schema, encoders)
         made = encoded_schema(schema, encoders)
         if problems := problems + problems_of(made, topic=self.topic, topic_from=self._topic_from):
@@ -148,12 +148,13 @@ class KafkaSink(KafkaConfig, Clonable):
             self._partition_counts(self.own_topics)
 
     def prepare(self, schema: pa.Schema) -> None:
-        """The same: nothing is made, since how many partitions a topic should have is not ours to say.
+        """The same, and ask the registry: no topic is made, since its partitions are not ours to choose.
 
         Raises:
             SchemaMismatchError: see :meth:`check`.
         """
         self.check(schema)
+        self._encoders = column_encoders(self._written, self.topic)
 
     def task_writer(self, batch: BatchAttempt, schema: pa.Schema, *, task_count: int = 1) -> KafkaTaskWriter:
         """What each task of the first job runs: it hands over its rows, or says how many they are and where they go."""

@@ -46,9 +46,9 @@ class KafkaTaskWriter:
 
     def __call__(self, batches: Iterator[pa.RecordBatch]) -> TaskReport:
         """Consume the task's rows; nothing is written."""
-        rows = buffer(batches, bytes_max=self.inline_bytes_max)
-        # What is counted is encoded when it is written.
-        return report_inline(tuple(encoded(rows, self.encoders))) if isinstance(rows, tuple) else self._count(rows)
+        # As they are written: a struct may be a fraction of its JSON.
+        rows = buffer(encoded(batches, self.encoders), bytes_max=self.inline_bytes_max)
+        return report_inline(rows) if isinstance(rows, tuple) else self._count(rows)
 
     def _count(self, batches: Iterable[pa.RecordBatch]) -> TaskReport:
         rows = 0

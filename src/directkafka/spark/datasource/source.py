@@ -108,14 +108,14 @@ class DirectKafkaDataSource(DataSource):
             reason = "overwrite is not possible: what is in a topic stays; use append"
             raise OptionError(option="mode", reason=reason)
         options = self._sink_options(schema)
-        return BatchWriter(options, self.notes, _encoders(options, schema))
+        return BatchWriter(replace(options, payloads=()), self.notes, _encoders(options, schema))
 
     def streamWriter(self, schema: StructType, overwrite: bool) -> DataSourceStreamWriter:  # noqa: N802
         """The sink of a stream, in any output mode: each row that a batch gives is written."""
         from directkafka.spark.datasource.writers import StreamWriter
 
         options = self._sink_options(schema)
-        return StreamWriter(options, self.notes, _encoders(options, schema))
+        return StreamWriter(replace(options, payloads=()), self.notes, _encoders(options, schema))
 
     def _source_options(self, schema: StructType, *, streaming: bool) -> SourceOptions:
         options = SourceOptions.parse(dict(self.options), streaming=streaming)
@@ -140,15 +140,15 @@ class ListenedDataSource(DirectKafkaDataSource):
 
 
 def _encoders(options: SinkOptions, schema: StructType) -> tuple[ColumnEncoder, ...]:
-    """What makes bytes of values and keys, checked against the rows' types; the registry is asked here, once."""
+    """What makes bytes of values and keys, checked against the rows' types; each job asks the registry here."""
     if not options.payloads:
         return ()
     from pyspark.sql.pandas.types import to_arrow_schema
 
-    encoders = column_encoders(options.payloads, options.topic)
+    encoders = column_encoders(options.payloads, options.topic, may_register=False)
     if problems := encoding_problems(to_arrow_schema(schema, timezone="UTC"), encoders):
         raise OptionError(option=f"{encoders[0].column}.format", reason="; ".join(problems))
-    return encoders
+    return column_encoders(options.payloads, options.topic)
 
 
 def _refuse_user_schema(schema: StructType, options: SourceOptions) -> None:

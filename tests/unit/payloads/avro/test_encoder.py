@@ -16,6 +16,8 @@ from tests.avro_records import Schemas, plain, written
 from directkafka.options.schemas.avro import parse_schema
 from directkafka.payloads.avro.decoder import AvroDecoder
 from directkafka.payloads.avro.encoder import AvroEncoder
+from directkafka.payloads.kernels import written as written_module
+from directkafka.payloads.kernels.written import TooManyBytesError
 
 
 def record(*fields: tuple[str, Any]) -> dict[str, Any]:
@@ -68,6 +70,26 @@ def test_records_may_be_no_structs() -> None:
 def test_room_grows_with_the_rows() -> None:
     rows = pa.array(["x" * size for size in (1, 200_000, 3, 1_000_000)])
     assert [read("string", raw) for raw in encoded("string", rows)] == rows.to_pylist()
+
+
+def test_a_small_batch_after_a_large_record_is_written() -> None:
+    encoder = AvroEncoder(parse_schema('"string"'), pa.string())
+    for size in (3_000_000, 1, 0, 70_000):
+        rows = pa.array(["x" * size] * 3)
+        assert [read("string", raw) for raw in encoder.encode(rows).to_pylist()] == rows.to_pylist()
+
+
+def test_more_bytes_than_a_column_holds_are_told(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(written_module, "_BYTES_MAX", 100_000)
+    with pytest.raises(TooManyBytesError, match="the records of 3 rows have more than 2 GiB together"):
+        encoded("string", pa.array(["x" * 50_000] * 3))
+
+
+def test_values_that_a_slice_hides_are_no_mistakes() -> None:
+    schema = record(("a", "int"), ("e", ENUM))
+    kind = pa.struct([("a", pa.int64()), ("e", pa.string())])
+    rows = pa.array([{"a": 2**40, "e": "A"}, {"a": 5, "e": "B"}, {"a": 6, "e": "?"}], kind)
+    assert encoded(schema, rows[1:2]) == [b"\n\2"]
 
 
 def test_narrow_numbers_widen_and_wide_ones_must_fit() -> None:
@@ -124,6 +146,13 @@ ENUM = {"type": "enum", "name": "E", "symbols": ["A", "B"]}
         ),
         ({"type": "long", "logicalType": "timestamp-micros"}, pa.timestamp("us"), "the rows have timestamp[us]"),
         (["int", "string"], pa.int32(), "union of int, string"),
+        # Of two alternatives that have the same type, the place alone would say which is meant.
+        (["int", "string"], pa.struct([("x", pa.int32()), ("y", pa.string())]), "union of int, string"),
+        (
+            record(("a", "int"), ("b", "string")),
+            pa.struct([("a", pa.int32()), ("a", pa.int32())]),
+            "the rows have two fields of one name",
+        ),
     ],
 )
 def test_rows_that_the_schema_has_no_room_for_are_refused(schema: Any, kind: pa.DataType, told: str) -> None:
@@ -140,7 +169,7 @@ def test_rows_that_the_schema_has_no_room_for_are_refused(schema: Any, kind: pa.
         ({"type": "fixed", "name": "F", "size": 2}, pa.array([b"ab", b"abc"]), "row 1: the record has another length"),
         (
             ["int", "string"],
-            pa.array([{"x": 1, "y": "a"}], pa.struct([("x", pa.int32()), ("y", pa.string())])),
+            pa.array([{"member0": 1, "member1": "a"}], pa.struct([("member0", pa.int32()), ("member1", pa.string())])),
             "has not one alternative of the union",
         ),
     ],

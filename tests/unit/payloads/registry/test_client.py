@@ -8,7 +8,12 @@ from collections.abc import Iterator
 import pytest
 from tests.registry_server import RegistryServer, running
 
-from directkafka.errors.registry import RegistryAccessError, RegistryUnavailableError, SchemaNotFoundError
+from directkafka.errors.registry import (
+    RegistryAccessError,
+    RegistryUnavailableError,
+    SchemaNotFoundError,
+    SchemaNotRegisteredError,
+)
 from directkafka.options.registry import Registry
 from directkafka.options.spec import Secret
 from directkafka.payloads.registry import client as module
@@ -213,7 +218,9 @@ def test_a_schema_is_registered_where_that_is_asked_for(server: RegistryServer) 
 
 
 def test_a_schema_that_the_subject_does_not_have_is_said(server: RegistryServer) -> None:
-    with pytest.raises(SchemaNotFoundError, match="the schema for the subject clicks-value"):
+    with pytest.raises(
+        SchemaNotRegisteredError, match=r"the given schema under the subject clicks-value.*registry\.register"
+    ):
         client_of(server.url).id_of("clicks-value", '"string"', "AVRO", registers=False)
 
 

@@ -153,6 +153,17 @@ class ProtobufSchema:
             names = self.messages[name].nested
         return name
 
+    def indexes(self) -> tuple[int, ...]:
+        """The place of the message in the file; the reverse of :meth:`at`, without the entries of maps."""
+        found: list[int] = []
+        names, name = self.outer, ""
+        while name != self.message:
+            counted = [known for known in names if not self.messages[known].is_map_entry]
+            name = next(known for known in counted if f"{self.message}.".startswith(f"{known}."))
+            found.append(counted.index(name))
+            names = self.messages[name].nested
+        return tuple(found)
+
     def text(self) -> str:
         """The schema as one text, which :func:`schema_of_text` reads: the message, and what it needs."""
         needed = list(_needed(self))

@@ -11,16 +11,16 @@ from typing import Any, Final
 
 from directkafka.kafka.kernels.addresses import copy, load8, load32, load64, store8, store32, store64
 from directkafka.kafka.kernels.compile import INT64, INT64S, helper, kernel, unwrapped
-
-# Fields of a column: addresses of values, of the ends of texts and lists, of the validity bitmap (0: nothing is null);
-# the number of the first row in them; bytes of a value; bytes of an end.
-VALUES: Final = 0
-ENDS: Final = 1
-VALIDITY: Final = 2
-FIRST_ROW: Final = 3
-WIDTH: Final = 4
-END_WIDTH: Final = 5
-COLUMN_FIELDS: Final = 6
+from directkafka.payloads.kernels.arrow_columns import (
+    COLUMN_FIELDS,
+    FIRST_ROW,
+    VALUES,
+    end_of,
+    is_valid,
+    number_of,
+    put_varint,
+    zigzag,
+)
 
 # Fields of an instruction: what is done; with which column; in which scope its row is; and two more numbers.
 OPERATION: Final = 0
@@ -37,7 +37,7 @@ NULLABLE: Final = 1
 #: A value that must not be null.
 REQUIRED: Final = 2
 BOOLEAN: Final = 3
-#: A whole number, of at most FIRST bits.
+#: A whole number, of at most FIRST bits; a moment of microseconds that is written in SECOND times as many parts.
 NUMBER: Final = 4
 #: FIRST bytes as they lie in the column.
 PLAIN: Final = 5
@@ -59,6 +59,8 @@ JUMP: Final = 12
 ALTERNATIVE: Final = 13
 #: The number FIRST is written: a branch of a union.
 BRANCH: Final = 14
+#: A number without a sign, in four bytes, the lowest first.
+UNSIGNED: Final = 15
 
 # What is wrong with a value.
 IS_NULL: Final = 1
@@ -70,6 +72,7 @@ NOT_FOUND: Final = 0
 #: In place of a position: there is no room.
 NO_ROOM: Final = -1
 
+LONG_MAX: Final = (1 << 63) - 1
 #: Lists in one another.
 SCOPES_MAX: Final = 52
 #: Bytes that any instruction but :data:`BYTES` writes at most.
@@ -80,46 +83,6 @@ _DECIMAL_BYTES: Final = 16
 PROBLEM: Final = 0
 INSTRUCTION: Final = 1
 RESULT_FIELDS: Final = 2
-
-
-@helper
-def _is_valid(columns: Any, column: int, row: int) -> bool:
-    """Whether a column's row is not null."""
-    validity = columns[column * COLUMN_FIELDS + VALIDITY]
-    if validity == 0:
-        return True
-    bit = columns[column * COLUMN_FIELDS + FIRST_ROW] + row
-    return bool((load8(validity + (bit >> 3)) >> (bit & 7)) & 1)
-
-
-@helper
-def _put_number(at: int, value: int) -> int:
-    """A number in zig-zag, seven bits a byte; the position behind it."""
-    rest = (value << 1) ^ (value >> 63)
-    while rest & ~0x7F:
-        store8(at, (rest & 0x7F) | 0x80)
-        at += 1
-        rest = (rest >> 7) & 0x01FFFFFFFFFFFFFF
-    store8(at, rest)
-    return at + 1
-
-
-@helper
-def _number(columns: Any, column: int, row: int) -> int:
-    """A whole number of 1, 4 or 8 bytes."""
-    width = columns[column * COLUMN_FIELDS + WIDTH]
-    at = columns[column * COLUMN_FIELDS + VALUES] + (columns[column * COLUMN_FIELDS + FIRST_ROW] + row) * width
-    found: int = load64(at) if width == 8 else load32(at)
-    return found
-
-
-@helper
-def _end_of(columns: Any, column: int, row: int) -> int:
-    """Where the text or the list before a row ends."""
-    width = columns[column * COLUMN_FIELDS + END_WIDTH]
-    at = columns[column * COLUMN_FIELDS + ENDS] + (columns[column * COLUMN_FIELDS + FIRST_ROW] + row) * width
-    found: int = load64(at) if width == 8 else load32(at)
-    return found
 
 
 @helper
@@ -135,10 +98,10 @@ def _decimal_size(at: int) -> int:
 @helper
 def _put_bytes(columns: Any, column: int, row: int, wanted: int, at: int, limit: int) -> tuple[int, int]:
     """A text or bytes: the position behind it, or -1 where there is no room; and what is wrong with it."""
-    start = _end_of(columns, column, row)
-    length = _end_of(columns, column, row + 1) - start
+    start = end_of(columns, column, row)
+    length = end_of(columns, column, row + 1) - start
     if wanted < 0:
-        at = _put_number(at, length)
+        at = put_varint(at, zigzag(length))
     elif wanted != length:
         return at, OTHER_LENGTH
     if at + length + _ROOM > limit:
@@ -155,7 +118,7 @@ def _put_decimal(columns: Any, column: int, row: int, wanted: int, at: int, limi
     source += (columns[column * COLUMN_FIELDS + FIRST_ROW] + row) * _DECIMAL_BYTES
     length = _decimal_size(source)
     if wanted < 0:
-        at = _put_number(at, length)
+        at = put_varint(at, zigzag(length))
         wanted = length
     elif length > wanted:
         return at, TOO_LARGE
@@ -194,12 +157,20 @@ def _put_value(columns: Any, program: Any, base: int, row: int, at: int, limit: 
         bit = columns[column * COLUMN_FIELDS + FIRST_ROW] + row
         store8(at, (load8(columns[column * COLUMN_FIELDS + VALUES] + (bit >> 3)) >> (bit & 7)) & 1)
         return at + 1, NOT_FOUND
-    value = _number(columns, column, row)
+    value = number_of(columns, column, row)
+    if operation == UNSIGNED:
+        store32(at, value)
+        return at + 4, NOT_FOUND if 0 <= value <= 0xFFFFFFFF else TOO_LARGE
     if operation == SYMBOL and value < 0:
         return at, NO_SYMBOL
     if operation == NUMBER and wanted == 32 and (value > 0x7FFFFFFF or value < -0x80000000):
         return at, TOO_LARGE
-    return _put_number(at, value), NOT_FOUND
+    parts = program[base + SECOND]
+    if operation == NUMBER and parts > 1:
+        if value > LONG_MAX // parts or value < -(LONG_MAX // parts):
+            return at, TOO_LARGE
+        value *= parts
+    return put_varint(at, zigzag(value)), NOT_FOUND
 
 
 @helper
@@ -207,7 +178,7 @@ def _alternative(columns: Any, program: Any, line: int, row: int) -> int:
     """The line of the one alternative of a union that is not null; 0: there is none, or there are several."""
     chosen, count = 0, 0
     for alternative in range(line + 1, line + 1 + program[line * FIELDS + FIRST]):
-        if _is_valid(columns, program[alternative * FIELDS + COLUMN], row):
+        if is_valid(columns, program[alternative * FIELDS + COLUMN], row):
             chosen = alternative
             count += 1
     return chosen if count == 1 else 0
@@ -226,14 +197,14 @@ def _put_row(program: Any, columns: Any, at_rows: Any, at: int, limit: int) -> t
             return NO_ROOM, line, NOT_FOUND
         here, following = at_rows[2 * program[base + SCOPE]], line + 1
         if operation == NULLABLE:
-            if not _is_valid(columns, column, here):
-                at, following = _put_number(at, first), program[base + SECOND]
+            if not is_valid(columns, column, here):
+                at, following = put_varint(at, zigzag(first)), program[base + SECOND]
         elif operation == REQUIRED:
-            if not _is_valid(columns, column, here):
+            if not is_valid(columns, column, here):
                 problem = IS_NULL
         elif operation == LIST:
-            start, end = _end_of(columns, column, here), _end_of(columns, column, here + 1)
-            at = _put_number(at, end - start)
+            start, end = end_of(columns, column, here), end_of(columns, column, here + 1)
+            at = put_varint(at, zigzag(end - start))
             if end == start:
                 following = first
             at_rows[2 * program[base + SECOND]] = start
@@ -244,15 +215,18 @@ def _put_row(program: Any, columns: Any, at_rows: Any, at: int, limit: int) -> t
             if at_rows[scope] < at_rows[scope + 1]:
                 following = first
             else:
-                at = _put_number(at, 0)
+                at = put_varint(at, zigzag(0))
         elif operation == UNION:
             chosen = _alternative(columns, program, line, here)
             if chosen > 0:
-                at, following = _put_number(at, program[chosen * FIELDS + SECOND]), program[chosen * FIELDS + FIRST]
+                at, following = (
+                    put_varint(at, zigzag(program[chosen * FIELDS + SECOND])),
+                    program[chosen * FIELDS + FIRST],
+                )
             else:
                 problem = NO_ALTERNATIVE
         elif operation == BRANCH:
-            at = _put_number(at, first)
+            at = put_varint(at, zigzag(first))
         elif operation == JUMP:
             following = first
         else:
@@ -287,7 +261,7 @@ def write_records(
     limit = out + room
     while row < rows:
         ends[row + 1] = ends[row]
-        if _is_valid(columns, 0, row):
+        if is_valid(columns, 0, row):
             at = out + ends[row]
             if at + prefix_length + _ROOM > limit:
                 return row

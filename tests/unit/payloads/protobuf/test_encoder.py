@@ -1,0 +1,134 @@
+"""Encoding Protocol Buffers: read back by Google's library and by our decoder, on random files."""
+
+from __future__ import annotations
+
+import random
+from decimal import Decimal
+from typing import Any
+
+import pyarrow as pa
+import pytest
+from tests.protobuf_records import compiled, fill, message_class, random_file
+
+from directkafka.options.schemas.protobuf.files import parse_protobuf
+from directkafka.options.schemas.protobuf.schema import ProtobufSchema
+from directkafka.payloads.protobuf.decoder import ProtobufDecoder
+from directkafka.payloads.protobuf.encoder import ProtobufEncoder
+
+
+@pytest.mark.parametrize("seed", range(60))
+def test_what_is_decoded_and_encoded_is_read_as_it_was(seed: int) -> None:
+    """In one piece, in slices, and with nulls between."""
+    rng = random.Random(seed)
+    text = random_file(rng)
+    schema = parse_protobuf([text], "Record")
+    kind = message_class(compiled(text), schema.message)
+    messages = [fill(kind(), rng) for _ in range(20)]
+    records = [message.SerializeToString() for message in messages]
+    rows = ProtobufDecoder(schema).decode(pa.array([*records, None, *records[:3]], pa.binary()))
+    encoder = ProtobufEncoder(schema, rows.type)
+    for part in (rows, rows[5:17], rows[19:23]):
+        again = encoder.encode(part)
+        assert again.is_null().to_pylist() == part.is_null().to_pylist()
+        assert repr(ProtobufDecoder(schema).decode(again).to_pylist()) == repr(part.to_pylist())
+    for raw, message in zip(encoder.encode(rows).to_pylist()[:20], messages, strict=True):
+        found = kind()
+        found.ParseFromString(raw)
+        # What a column has no place for, such as the nanoseconds of a time, is not in it; the rest is.
+        assert read(schema, found) == read(schema, message)
+
+
+def read(schema: ProtobufSchema, message: Any) -> str:
+    """What is in the columns, which have no order of a map's keys."""
+    found = ProtobufDecoder(schema).decode(pa.array([message.SerializeToString(deterministic=True)]))
+    return repr(found.to_pylist())
+
+
+FLIGHT = """
+syntax = "proto3";
+import "google/protobuf/timestamp.proto";
+message Flight {
+  uint32 id = 1;
+  optional string carrier = 2;
+  repeated sint32 delays = 3;
+  map<string, uint64> miles = 4;
+  Kind kind = 5;
+  oneof place { string city = 6; int32 code = 7; }
+  google.protobuf.Timestamp at = 8;
+  enum Kind { NONE = 0; CARGO = 3; }
+}
+"""
+
+
+def encoded(rows: pa.Array, prefix: bytes = b"") -> list[bytes | None]:
+    found: list[bytes | None] = (
+        ProtobufEncoder(parse_protobuf([FLIGHT]), rows.type, prefix=prefix).encode(rows).to_pylist()
+    )
+    return found
+
+
+def rows(**columns: Any) -> pa.Array:
+    return pa.StructArray.from_arrays(list(columns.values()), list(columns))
+
+
+def test_each_record_has_the_prefix_and_zeros_are_left_out() -> None:
+    made = rows(id=pa.array([0, 300], pa.int64()), kind=pa.array(["NONE", "CARGO"]), carrier=pa.array(["", None]))
+    assert encoded(made, b"\0\0\0\0\7\0") == [b"\0\0\0\0\7\0\x12\0", b"\0\0\0\0\7\0\x08\xac\x02\x28\x03"]
+
+
+def test_unsigned_numbers_have_all_their_bits() -> None:
+    made = rows(
+        id=pa.array([2**32 - 1], pa.int64()),
+        miles=pa.array([[("a", Decimal(2**64 - 1))]], pa.map_(pa.string(), pa.decimal128(20, 0))),
+    )
+    found = message_class(compiled(FLIGHT), "Flight")()
+    found.ParseFromString(encoded(made)[0])
+    assert (found.id, dict(found.miles)) == (2**32 - 1, {"a": 2**64 - 1})
+
+
+def test_a_time_before_1970_has_seconds_below_it_and_nanoseconds_above() -> None:
+    made = rows(at=pa.array([-1], pa.timestamp("us", "UTC")))
+    found = message_class(compiled(FLIGHT), "Flight")()
+    found.ParseFromString(encoded(made)[0])
+    assert (found.at.seconds, found.at.nanos) == (-1, 999_999_000)
+
+
+def test_fields_that_the_rows_do_not_have_are_left_out() -> None:
+    assert encoded(rows(delays=pa.array([[1, -1], []], pa.list_(pa.int32())))) == [b"\x1a\2\2\1", b""]
+
+
+@pytest.mark.parametrize(
+    ("made", "told"),
+    [
+        (rows(id=pa.array([-1], pa.int64())), "id: Integer value -1 not in range"),
+        (rows(id=pa.array([2**32], pa.int64())), "id: Integer value 4294967296 not in range"),
+        (rows(kind=pa.array(["CARGO", "BUS"])), "kind: 'BUS' is no name of the enum"),
+        (rows(delays=pa.array([[1], [2, None]], pa.list_(pa.int32()))), "row 1: delays has a null in its list"),
+        (
+            rows(city=pa.array(["a", "b"]), code=pa.array([None, 1], pa.int32())),
+            "row 1: several fields of the oneof place are not null",
+        ),
+    ],
+)
+def test_values_without_a_place_are_refused_with_their_field(made: pa.Array, told: str) -> None:
+    with pytest.raises(ValueError, match=r".*") as caught:
+        encoded(made)
+    assert told in str(caught.value)
+
+
+@pytest.mark.parametrize(
+    ("kind", "told"),
+    [
+        (pa.string(), "the schema has message Flight, and the rows have string"),
+        (pa.struct([("gate", pa.string())]), "message Flight has no field 'gate', and the rows have one"),
+        (pa.struct([("id", pa.float64())]), "the schema has uint32 at id, and the rows have double"),
+        (pa.struct([("delays", pa.int32())]), "the schema has a list of sint32 at delays"),
+        (pa.struct([("miles", pa.string())]), "the schema has a map at miles"),
+        (pa.struct([("at", pa.int64())]), "the schema has a timestamp at at"),
+        (pa.struct([("kind", pa.int32())]), "the schema has enum Flight.Kind at kind"),
+    ],
+)
+def test_rows_that_the_message_has_no_room_for_are_refused(kind: pa.DataType, told: str) -> None:
+    with pytest.raises(ValueError, match=r".*") as caught:
+        ProtobufEncoder(parse_protobuf([FLIGHT]), kind)
+    assert told in str(caught.value)
