@@ -60,7 +60,9 @@ def shop(world: World, create_topic: Callable[..., str]) -> tuple[World, dict[in
     return world, changes[-1].table
 
 
-@pytest.mark.parametrize("transform", [QUERY, ArrowTransform(flat)], ids=["sql", "arrow"])
+@pytest.mark.parametrize(
+    "transform", [pytest.param(QUERY, id="sql", marks=pytest.mark.slow), pytest.param(ArrowTransform(flat), id="arrow")]
+)
 def test_a_table_is_copied_by_its_changes(
     transform: Any, shop: tuple[World, dict[int, str]], spark: SparkSession, tmp_path: Path
 ) -> None:
@@ -100,6 +102,7 @@ def at(lsn: int) -> dict[str, Any]:
     return {"lsn": lsn, "ts_ms": lsn}
 
 
+@pytest.mark.slow
 def test_a_column_that_the_table_gets_comes_to_the_copies(
     world: World, create_topic: Callable[..., str], tmp_path: Path
 ) -> None:

@@ -207,6 +207,7 @@ def test_other_transforms_may_be_cut(query: str, world: World) -> None:
     world.pipeline(query, dead_letters=policy(world)).check()
 
 
+@pytest.mark.slow
 def test_rows_that_only_fail_together_stop_the_pipeline(world: World) -> None:
     """Two of a key with nothing between them: each alone is right."""
     world.query("CREATE TABLE records (topic text, partition int UNIQUE, number bigint)")

@@ -96,6 +96,7 @@ def test_a_schema_that_nobody_has_registered_stops_the_start(
     assert len([read(record.value, 9) for record in read_committed(world.kafka, topic)]) == COUNT
 
 
+@pytest.mark.slow
 def test_a_value_without_an_encoding_is_set_apart_where_that_is_asked_for(
     world: World, create_topic: Callable[..., str]
 ) -> None:
