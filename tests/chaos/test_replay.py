@@ -164,6 +164,7 @@ def test_a_replay_from_postgres_into_a_topic_too_killed_between_two_commits(two_
     kill_and_replay(two_servers, point)
 
 
+@pytest.mark.slow
 def test_replays_killed_one_after_the_other_in_their_plans_lose_nothing(two_files: World) -> None:
     """What one of them planned and never began is no batch of the next one.
 

@@ -126,6 +126,7 @@ def test_hostile_arguments_are_refused_with_what_they_are(command: Command, what
         assert (shown, "error" in said.lower()) == ("", True), arguments
 
 
+@pytest.mark.slow
 def test_a_reset_is_told_beside_a_hostile_ledger(command: Command) -> None:
     for arguments in ((), ("--format", "json"), ("--yes",)):
         code, _, said = command("reset", "flights.toml", "--to-earliest", *arguments)

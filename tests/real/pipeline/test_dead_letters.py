@@ -110,6 +110,7 @@ def test_a_topic_of_dead_letters_has_the_bytes_and_headers_that_tell(
     assert {"directkafka.partition", "directkafka.offset"} <= headers.keys()
 
 
+@pytest.mark.slow
 def test_a_reason_that_is_another_each_time_still_puts_each_record_in_one_place(world: World) -> None:
     """The transform runs once, and its rows are cut in two."""
     query = QUERY.replace(f"{NUMBER} % 10 = 0", "rand() < 0.5")
@@ -127,6 +128,7 @@ def test_a_rejected_row_that_names_no_record_stops_the_pipeline(world: World) ->
     assert rejected(world) == []
 
 
+@pytest.mark.slow
 def test_a_record_that_is_rejected_twice_is_one_letter_with_both_reasons(world: World) -> None:
     def twice(source: DataFrame) -> dict[str, DataFrame]:
         records = source.select("topic", "partition", "offset")
@@ -223,6 +225,7 @@ def test_rejected_rows_are_sent_to_each_task_only_where_they_are_few(
     assert dead_letters.count() == 1_000
 
 
+@pytest.mark.slow
 def test_more_letters_than_may_be_sent_to_each_task_are_found_all_the_same(
     world: World, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -91,7 +91,7 @@ def test_records_for_which_the_transform_raises_are_set_apart(transform: Any, mi
 @pytest.mark.parametrize(
     ("transform", "check"),
     [
-        pytest.param(QUERY, "CHECK (number % 40 <> 0)", id="sql-check"),
+        pytest.param(QUERY, "CHECK (number % 40 <> 0)", id="sql-check", marks=pytest.mark.slow),
         pytest.param(QUERY, DEFERRED, id="sql-deferred", marks=pytest.mark.slow),
         pytest.param(ArrowTransform(by_arrow), DEFERRED, id="arrow-deferred", marks=pytest.mark.slow),
     ],

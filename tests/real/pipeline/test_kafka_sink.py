@@ -294,9 +294,8 @@ def test_rows_name_their_topic_and_partition(kafka_world: KafkaWorld, create_top
     assert kafka_world.values(odd) == sorted([str(number) for number in range(1, COUNT, 2)] * 2)
 
 
-@pytest.mark.parametrize(
-    "inline_bytes_max", [pytest.param(1 << 20, marks=pytest.mark.slow), -1], ids=["inline", "by tasks"]
-)
+@pytest.mark.slow
+@pytest.mark.parametrize("inline_bytes_max", [1 << 20, -1], ids=["inline", "by tasks"])
 def test_another_column_may_name_the_topic_of_a_list(
     kafka_world: KafkaWorld, create_topic: Callable[..., str], inline_bytes_max: int
 ) -> None:

@@ -112,7 +112,7 @@ def test_every_store_has_every_row_of_its_output_once(
     ("mode", "wanted"),
     [
         ({"mode": "upsert", "key": ["partition"], "order": ["offset"]}, None),
-        ({"mode": "merge", "key": ["partition"], "add": ["number"]}, "sum"),
+        pytest.param({"mode": "merge", "key": ["partition"], "add": ["number"]}, "sum", marks=pytest.mark.slow),
         pytest.param({"mode": "ignore"}, "all", marks=pytest.mark.slow),
         pytest.param({"mode": "replace"}, "last", marks=pytest.mark.slow),
     ],
@@ -211,7 +211,8 @@ def test_check_says_why_rows_pass_through_spark(world: World, tmp_path: Path) ->
     }
 
 
-@pytest.mark.parametrize("name", ["structured", pytest.param("asked", marks=pytest.mark.slow)])
+@pytest.mark.slow
+@pytest.mark.parametrize("name", ["structured", "asked"])
 def test_the_function_runs_where_spark_carries_the_rows_too(name: str, world: World, tmp_path: Path) -> None:
     ways: dict[str, dict[str, Any]] = {
         "structured": {"engine": "structured", "checkpoint": tmp_path / "c"},
@@ -221,6 +222,7 @@ def test_the_function_runs_where_spark_carries_the_rows_too(name: str, world: Wo
     assert world.numbers() == list(range(COUNT))
 
 
+@pytest.mark.slow
 def test_a_large_batch_for_kafka_travels_in_chunks_and_its_other_sinks_have_the_same_rows(
     world: World, create_topic: Callable[..., str], monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -74,7 +74,9 @@ def file_of(folder: Path, world: World, topics: str, transform: str, tables: str
     return file
 
 
-@pytest.mark.parametrize("transform", [QUERY, 'arrow = "routes_job:rows"'], ids=["sql", "arrow"])
+@pytest.mark.parametrize(
+    "transform", [pytest.param(QUERY, marks=pytest.mark.slow), 'arrow = "routes_job:rows"'], ids=["sql", "arrow"]
+)
 def test_rows_of_two_topics_go_into_the_tables_that_they_name(
     transform: str, world: World, create_topic: Callable[..., str], tmp_path: Path
 ) -> None:

@@ -111,6 +111,7 @@ def test_a_directory_without_a_log_is_an_error(spark: SparkSession, tmp_path: Pa
     assert list(tmp_path.iterdir()) == []
 
 
+@pytest.mark.slow
 def test_a_pipeline_writes_two_tables_of_one_directory(
     spark: SparkSession, kafka_broker: KafkaBroker, create_topic: Callable[..., str], tmp_path: Path
 ) -> None:

@@ -231,7 +231,9 @@ def test_a_commit_that_never_arrived_is_found_not_done(
     assert rows(database) == [(1, 1), (2, 1)]
 
 
-@pytest.mark.parametrize("loss", [Loss.ANSWER, Loss.REQUEST], ids=lambda loss: loss.name)
+@pytest.mark.parametrize(
+    "loss", [Loss.ANSWER, pytest.param(Loss.REQUEST, marks=pytest.mark.slow)], ids=lambda loss: loss.name
+)
 def test_a_lost_commit_that_cannot_be_looked_up_is_unknown(
     database: str, sink: PostgresSink, proxy: PostgresProxy, far_job: Job, loss: Loss
 ) -> None:

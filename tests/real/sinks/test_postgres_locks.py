@@ -362,7 +362,9 @@ def silent_proxy(database: str) -> Iterator[SilentProxy]:
         proxy.ended.set()
 
 
-@pytest.mark.parametrize("is_stopped", [True, False], ids=["a stop", "nobody asks for a stop"])
+@pytest.mark.parametrize(
+    "is_stopped", [pytest.param(True, marks=pytest.mark.slow), False], ids=["a stop", "nobody asks for a stop"]
+)
 @pytest.mark.usefixtures("soon")
 def test_a_server_that_falls_silent_in_a_commit_is_given_up(
     database: str, silent_proxy: SilentProxy, pool: ThreadPoolExecutor, is_stopped: bool,
@@ -430,6 +432,7 @@ def test_a_server_that_falls_silent_while_a_task_stages_is_given_up(
     assert may_pass(caught.value)
 
 
+@pytest.mark.slow
 @pytest.mark.usefixtures("soon")
 def test_a_commit_that_waits_for_a_standby_says_so_and_a_stop_leaves_it_as_unknown(
     pool: ThreadPoolExecutor, caplog: pytest.LogCaptureFixture

@@ -389,6 +389,7 @@ def test_what_is_no_range_no_setting_and_no_rdd_is_refused_before_anybody_is_ask
         dk.record_counts([1])  # type: ignore[arg-type]
 
 
+@pytest.mark.slow
 def test_a_broker_that_is_not_there_is_told_while_it_is_waited_for_and_then_named(
     sc: SparkContext, caplog: pytest.LogCaptureFixture
 ) -> None:

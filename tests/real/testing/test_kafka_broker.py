@@ -170,6 +170,7 @@ def test_a_node_that_dies_at_its_start_is_an_error_with_the_end_of_its_log() -> 
     assert broker.pids == {}
 
 
+@pytest.mark.slow
 def test_nodes_end_and_the_folder_goes_when_the_parent_is_killed() -> None:
     program = textwrap.dedent(
         """

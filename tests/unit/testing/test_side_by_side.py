@@ -43,6 +43,7 @@ DIES = "import os\ndef test_two(): pass\ndef test_dies(): os._exit(1)\ndef test_
 ONE, FOUR = "def test_one(): pass\n", "def test_four(): pass\n"
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("workers", "files", "outcome"),
     [

@@ -6,6 +6,8 @@ import subprocess
 import sys
 from pathlib import Path
 
+import pytest
+
 import directkafka
 
 PROGRAM = """
@@ -14,6 +16,7 @@ print(sum(copy_kernels._put16.stats.cache_misses.values()))
 """
 
 
+@pytest.mark.slow
 def test_kernels_compile_where_neither_the_package_nor_a_home_can_be_written(tmp_path: Path) -> None:
     """As for a container's user without a home, whose image is mounted read-only. (Root may write wherever there is a
     folder, so there are files in the folders' places.)"""

@@ -15,7 +15,11 @@ from directkafka.sinks.postgres.store import PostgresStore
 STOP_S_MAX = 5.0
 
 
-@pytest.mark.parametrize("stopped_at", [1, 4], ids=["stopped before", "stopped while it is tried again"])
+@pytest.mark.parametrize(
+    "stopped_at",
+    [1, pytest.param(4, marks=pytest.mark.slow)],
+    ids=["stopped before", "stopped while it is tried again"],
+)
 def test_a_stop_bounds_the_search_for_what_became_of_a_commit(stopped_at: int, monkeypatch: pytest.MonkeyPatch) -> None:
     """There are a few more tries: one of them may be answered, and the batch is known."""
     store = PostgresStore("postgresql://nobody@127.0.0.1:1/none", resolve_timeout_s=12.0)

@@ -228,6 +228,7 @@ def test_nothing_is_looked_for_behind_a_text_that_ends_with_a_comma(ddl: str, te
         assert decoder.decode(column).to_pylist() == by_the_slow_way([text], decoder.schema).to_pylist()
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("kind", ["BIGINT", "BOOLEAN", "DOUBLE", "STRING", "MAP<STRING, INT>"])
 @pytest.mark.parametrize(
     "value",
