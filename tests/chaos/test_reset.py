@@ -147,9 +147,10 @@ def test_a_reset_killed_at_a_step_leaves_the_old_place_or_the_new_one_and_no_row
         check(place, done=COUNT + 10, offsets=range(COUNT + 10))
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     "places",
-    [("postgres", "sqlite"), pytest.param(("mysql", "duckdb"), marks=pytest.mark.slow)],
+    [("postgres", "sqlite"), ("mysql", "duckdb")],
     ids=", ".join,
     indirect=True,
 )

@@ -95,6 +95,7 @@ def page() -> Iterator[Page]:
         yield Page(server)
 
 
+@pytest.mark.slow
 def test_a_pipeline_of_this_process_is_shown_with_its_batches_and_dead_letters(world: World, page: Page) -> None:
     pipeline = world.pipeline(EVERY_TENTH, dead_letters=PostgresSink(world.dsn, "rejected"))
     pipeline.run()

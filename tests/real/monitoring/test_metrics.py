@@ -227,6 +227,7 @@ def test_a_query_of_the_format_alone_has_metrics_under_its_name(
     assert ("directkafka_generation", ()) not in found
 
 
+@pytest.mark.slow
 def test_a_query_of_write_stream_has_counts_of_its_own_and_lag(world: World, web: Web, streams: Streams) -> None:
     streams.run(name="stream")
     records: Any = ("directkafka_records_read_total", (world.topic,))

@@ -40,7 +40,7 @@ def test_a_batch_is_in_the_group_when_it_is_reported(world: World) -> None:
     assert seen == [30, 60, 90]
 
 
-@pytest.mark.parametrize("engine", ["direct", "structured"])
+@pytest.mark.parametrize("engine", ["direct", pytest.param("structured", marks=pytest.mark.slow)])
 def test_the_last_batch_is_in_the_group_when_the_pipeline_has_ended(engine: str, world: World, tmp_path: Path) -> None:
     group = f"lag-{world.topic}"
     sink = SQLiteSink(tmp_path / "numbers.db", "numbers")

@@ -218,7 +218,8 @@ WAYS: dict[str, dict[str, Any]] = {
 }
 
 
-@pytest.mark.parametrize("way", [pytest.param(way, marks=() if way == "native" else pytest.mark.slow) for way in WAYS])
+@pytest.mark.slow
+@pytest.mark.parametrize("way", WAYS)
 def test_what_is_no_json_is_kept_as_it_came_and_can_be_replayed(
     way: str, world: World, tmp_path: Path, create_topic: Callable[..., str]
 ) -> None:

@@ -46,7 +46,9 @@ def read(raw: bytes | None, number: int) -> Any:
     return fastavro.schemaless_reader(io.BytesIO(raw[5:]), fastavro.parse_schema(AVRO), None)
 
 
-@pytest.mark.parametrize("inline_bytes_max", [1 << 20, 0], ids=["by the driver", "by tasks"])
+@pytest.mark.parametrize(
+    "inline_bytes_max", [1 << 20, pytest.param(0, marks=pytest.mark.slow)], ids=["by the driver", "by tasks"]
+)
 def test_a_pipeline_writes_avro_behind_its_schema_s_number(
     inline_bytes_max: int, world: World, registry: RegistryServer, create_topic: Callable[..., str]
 ) -> None:

@@ -88,9 +88,8 @@ def test_a_commit_that_never_arrived_is_found_not_done(
     assert harness.rows(sink) == [(1, 1), (2, 1)]
 
 
-@pytest.mark.parametrize(
-    "loss", [Loss.ANSWER, pytest.param(Loss.REQUEST, marks=pytest.mark.slow)], ids=lambda loss: loss.name
-)
+@pytest.mark.slow
+@pytest.mark.parametrize("loss", [Loss.ANSWER, Loss.REQUEST], ids=lambda loss: loss.name)
 def test_a_lost_commit_that_cannot_be_looked_up_is_unknown(
     harness: MySQLHarness, sink: MySQLSink, proxy: MySQLProxy, far_job: Job, loss: Loss
 ) -> None:

@@ -102,6 +102,7 @@ def test_a_running_query_tells_the_group_how_far_it_is(
     until(lambda: committed(servers, group, hundred) == {0: 57, 1: 50}, "the group does not hear of the batch")
 
 
+@pytest.mark.slow
 def test_a_batch_that_failed_is_not_in_the_group(
     streaming: Streaming, servers: str, output: Output, hundred: str
 ) -> None:

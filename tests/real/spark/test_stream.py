@@ -281,7 +281,8 @@ def test_a_batch_that_failed_in_an_available_now_run_is_repeated_by_the_next_run
 # What is lost.
 
 
-@pytest.mark.parametrize("strategy", ["subscribe", pytest.param("subscribePattern", marks=pytest.mark.slow)])
+@pytest.mark.slow
+@pytest.mark.parametrize("strategy", ["subscribe", "subscribePattern"])
 def test_a_topic_made_again_between_two_runs_is_a_loss_and_not_a_continuation(
     streaming: Streaming, servers: str, output: Output, hundred: str, strategy: str
 ) -> None:

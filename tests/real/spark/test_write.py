@@ -67,6 +67,7 @@ TEN = [b"%d" % number for number in range(10)]
 # Streams.
 
 
+@pytest.mark.slow
 def test_a_stream_goes_to_the_topic_that_a_column_names(
     stream: Callable[..., Any], servers: str, create_topic: CreateTopic
 ) -> None:
@@ -175,6 +176,7 @@ def test_rows_go_to_many_topics_by_their_column(
     assert (sorted(even), sorted(odd)) == (list(range(0, 100, 2)), list(range(1, 100, 2)))
 
 
+@pytest.mark.slow
 def test_a_timestamp_is_written_only_when_it_is_asked_for(
     session: SparkSession, write: Callable[..., None], servers: str, create_topic: CreateTopic
 ) -> None:
