@@ -164,6 +164,7 @@ def test_rows_that_are_kept_come_a_second_time_and_are_counted(places: list[Plac
         check(place, done=COUNT, offsets=[*range(COUNT), *range(BACK_TO, COUNT)])
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("places", [("postgres", "sqlite")], ids=", ".join, indirect=True)
 def test_what_is_skipped_is_never_read_and_its_number_is_kept(places: list[Place], tmp_path: Path) -> None:
     ran(run_pipeline, places, COUNT, folder=tmp_path)

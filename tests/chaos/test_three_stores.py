@@ -88,6 +88,7 @@ def world(kafka_broker: KafkaBroker, database: str, tmp_path: Path) -> World:
     return World(kafka_broker.bootstrap_servers, database, tmp_path)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("order", "point"),
     [

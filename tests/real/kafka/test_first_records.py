@@ -54,6 +54,7 @@ def test_between_batches_and_in_their_middle(servers: str, create_topic: CreateT
     check_every_position(servers, topic)
 
 
+@pytest.mark.slow
 def test_where_the_broker_stamps_the_records(servers: str, create_topic: CreateTopic) -> None:
     topic = create_topic(config={"message.timestamp.type": "LogAppendTime"})
     seconds_apart(servers, topic, 20)

@@ -22,6 +22,7 @@ from directkafka.spark.dstream.stream import DirectStream
 pytestmark = [pytest.mark.real, pytest.mark.filterwarnings("ignore:DStream is deprecated:FutureWarning")]
 
 
+@pytest.mark.slow
 def test_offsets_are_committed_before_the_next_batch_is_due(
     sc: SparkContext, params: dict[str, object], hundred: str
 ) -> None:

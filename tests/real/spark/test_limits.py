@@ -34,6 +34,7 @@ def test_a_batch_waits_for_enough_offsets(
     until(lambda: len(output.all()) == 130, "there are enough offsets, and no batch came")
 
 
+@pytest.mark.slow
 def test_a_batch_waits_no_longer_than_the_delay(
     streaming: Streaming, servers: str, output: Output, hundred: str, stopping: list[StreamingQuery]
 ) -> None:

@@ -142,6 +142,7 @@ def test_a_frame_is_written_with_keys_and_headers(
     assert [row[5] for row in written(servers, topic)[3:]] == [None] * 3
 
 
+@pytest.mark.slow
 def test_a_partition_of_the_row_counts_before_its_key(
     session: SparkSession, write: Callable[..., None], servers: str, create_topic: CreateTopic
 ) -> None:
