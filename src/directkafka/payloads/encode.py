@@ -1,7 +1,7 @@
 """The encoding of payloads, in the task that writes them: columns of values and keys to bytes.
 
-What is looked up in a registry is looked up by the driver, once (:func:`column_encoders`); tasks get the schema and the
-number that stands before each record, and ask nobody.
+The driver asks the registry (:func:`column_encoders`) when a pipeline is checked and when it begins. Tasks get the
+schema and the number that stands before each record, and ask nobody.
 """
 
 from __future__ import annotations
@@ -41,7 +41,7 @@ class ColumnEncoder:
     Attributes:
         column: its name.
         format: what its bytes are.
-        schema: the text of an Avro schema, or of a message's.
+        schema: the text of an Avro schema; of a message's, that of :meth:`ProtobufSchema.text`.
         prefix: stands before each record.
     """
 
@@ -67,7 +67,7 @@ class ColumnEncoder:
         Raises:
             ValueError: the schema has no room for it.
         """
-        # Not above: a process loads the kernels of the formats that it writes.
+        # Not above: a process loads no kernels but those of the formats that it writes or checks.
         if self.format == "avro":
             from directkafka.payloads.avro.encoder import AvroEncoder
 
@@ -86,6 +86,7 @@ def encoded(batches: Iterable[pa.RecordBatch], encoders: Sequence[ColumnEncoder]
 
     Raises:
         UnencodableRowError: a value has no encoding.
+        TooManyBytesError: the record of one row has more than 2 GiB.
     """
     made = {encoder.column: _Encode(encoder) for encoder in encoders}
     for batch in batches:
@@ -184,7 +185,7 @@ def column_encoders(
 
 def _encoder(payload: WrittenPayload, topic: str | None, *, may_register: bool) -> ColumnEncoder:
     if payload.registry is None or (payload.registers and not may_register):
-        schema, _ = _own(payload, payload.schema)
+        schema, _ = _given(payload, payload.schema)
         return ColumnEncoder(column=payload.column, format=payload.format, schema=schema)
     # Not above: who writes without a registry loads no client.
     from directkafka.payloads.registry.client import client_of
@@ -197,7 +198,7 @@ def _encoder(payload: WrittenPayload, topic: str | None, *, may_register: bool) 
         subject = f"{topic}-{payload.column}"
     client, type_ = client_of(payload.registry), _TYPES[payload.format]
     if payload.schema:
-        schema, message = _own(payload, payload.schema)
+        schema, message = _given(payload, payload.schema)
         number = client.id_of(subject, payload.schema, type_, registers=payload.registers)
     else:
         found = client.version(subject, payload.version)
@@ -213,15 +214,15 @@ def _encoder(payload: WrittenPayload, topic: str | None, *, may_register: bool) 
     return ColumnEncoder(column=payload.column, format=payload.format, schema=schema, prefix=prefix)
 
 
-def _own(payload: WrittenPayload, text: str) -> tuple[str, bytes]:
-    """A schema as encoders take it, and what names its message behind the schema's number."""
+def _given(payload: WrittenPayload, text: str) -> tuple[str, bytes]:
+    """A given schema as encoders take it, and the bytes that name its message, behind the schema's number."""
     if payload.format == "avro":
         return text, b""
     return _message(parse_protobuf([text], payload.message)) if payload.format == "protobuf" else ("", b"")
 
 
 def _registered(payload: WrittenPayload, found: RegisteredSchema) -> tuple[str, bytes]:
-    """The same of a registered schema, with what it refers to."""
+    """The same of a schema in the registry, with those that it refers to."""
     if payload.format == "avro":
         from directkafka.payloads.registry.avro import avro_of
 

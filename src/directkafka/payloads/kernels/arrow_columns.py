@@ -55,10 +55,26 @@ def is_valid(columns: Any, column: int, row: int) -> bool:
 
 
 @helper
+def address_of(columns: Any, column: int, row: int, width: int) -> int:
+    """Where a column's row of ``width`` bytes lies."""
+    base = column * COLUMN_FIELDS
+    address: int = columns[base + VALUES] + (columns[base + FIRST_ROW] + row) * width
+    return address
+
+
+@helper
+def bit_of(columns: Any, column: int, row: int) -> int:
+    """A truth value, which is a bit."""
+    bit = columns[column * COLUMN_FIELDS + FIRST_ROW] + row
+    found: int = (load8(columns[column * COLUMN_FIELDS + VALUES] + (bit >> 3)) >> (bit & 7)) & 1
+    return found
+
+
+@helper
 def number_of(columns: Any, column: int, row: int) -> int:
     """A whole number of 1, 4 or 8 bytes."""
     width = columns[column * COLUMN_FIELDS + WIDTH]
-    at = columns[column * COLUMN_FIELDS + VALUES] + (columns[column * COLUMN_FIELDS + FIRST_ROW] + row) * width
+    at = address_of(columns, column, row, width)
     found: int = load64(at) if width == 8 else load32(at)
     return found
 

@@ -1,9 +1,8 @@
 """The encoder of Protocol Buffers: columns of a message's fields to columns of bytes, row by row.
 
 The columns are those that messages are decoded into (:mod:`directkafka.options.schemas.protobuf.spark_types`). A
-message in a message is encoded first, as a column of bytes, from the innermost one out: so no length has to be known
-before what it is the length of. A field that is null is left out; so is a zero where a record does not tell that it is
-absent.
+message in a message is encoded first, as a column of bytes, from the innermost one out: so its length is known when the
+outer one is written. A field that is null is left out. So is a zero or an empty text of a field that has no presence.
 """
 
 from __future__ import annotations
@@ -77,7 +76,7 @@ class _Field:
 
 
 class ProtobufEncoder:
-    """Encodes rows of one Arrow type as one message, in one thread.
+    """Encodes rows of one Arrow type, each as a message, in one thread.
 
     Args:
         schema: of the message.
@@ -99,7 +98,8 @@ class ProtobufEncoder:
             Binary: a record for each row; null for a null.
 
         Raises:
-            ValueError: a value has no place in the message; the text names the field.
+            ValueError: a value has no place in the message; the text names the field, or the oneof. The number of a
+                row counts messages: of those in a list, its elements.
         """
         try:
             return self._message.encode(rows, self._prefix)
@@ -156,7 +156,7 @@ class _Message:
                 before.ctypes.data, len(prefix), lines, table, row, len(rows), out.ctypes.data, len(out), ends, result
             )
             if result[0] >= 0:
-                raise ValueError(f"row {found}: {self._fields[int(result[0])].path} has a null in its list")
+                raise ValueError(f"row {found}: {self._fields[int(result[0])].path} has a null in its list or map")
             return found
 
         made = written(rows, write, self._sizes)
@@ -246,16 +246,22 @@ def _cast(values: pa.Array, *, wanted: pa.DataType | None, is_varint: bool, path
         raise ValueError(f"{path}: {error}") from error
     if wanted == pa.uint64():
         return made.view(pa.int64())
-    # Of a number of variable length 32 bits are not all.
+    # A number of variable length is read as 64 bits.
     return pc.cast(made, pa.int64()) if wanted == pa.uint32() and is_varint else made
 
 
 def _numbers_of(names: pa.Array, *, numbers: dict[str, int], path: str) -> pa.Array:
-    places = pc.index_in(names, value_set=pa.array(list(numbers), names.type))
-    if places.null_count > names.null_count:
-        unknown = names.filter(pc.and_(pc.is_null(places), pc.is_valid(names)))
-        raise ValueError(f"{path}: {unknown[0].as_py()!r} is no name of the enum")
-    return pa.array(list(numbers.values()), pa.int64()).take(places)
+    """The numbers of an enum's names; a text of digits is a number that has none, as it is read."""
+    found = pa.array(list(numbers.values()), pa.int64()).take(pc.index_in(names, pa.array(list(numbers), names.type)))
+    if found.null_count == names.null_count:
+        return found
+    others = names.filter(pc.and_(pc.is_null(found), pc.is_valid(names))).unique()
+    try:
+        added = pc.cast(others, pa.int32())
+    except pa.ArrowInvalid as error:
+        raise ValueError(f"{path}: no name of the enum, and no number of 32 bits: {error}") from error
+    places = pc.index_in(names, others)
+    return pc.coalesce(found, pc.cast(added, pa.int64()).take(places))
 
 
 def _moments(times: pa.Array) -> pa.Array:
@@ -274,7 +280,8 @@ def _empty(flags: pa.Array) -> pa.Array:
 
 
 def _entries(maps: pa.Array) -> pa.Array:
-    return pa.StructArray.from_arrays([maps.keys, maps.items], names=["key", "value"])
+    # An entry without a value would be read as zero, or as empty: it is a null, which is refused.
+    return pa.StructArray.from_arrays([maps.keys, maps.items], names=["key", "value"], mask=pc.is_null(maps.items))
 
 
 def _wrong(wanted: str, kind: pa.DataType, path: str) -> ValueError:

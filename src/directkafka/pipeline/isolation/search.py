@@ -1,10 +1,10 @@
 """The search for records that make their batch fail: the batch is halved until each of them is alone. Pure.
 
 Level by level, every part that fails is cut in two. If its first half does not fail, the second one must, and is not
-tried. Of the whole batch the second half is not tried either where the first one fails: the rest is written afterwards
-in any case, and shows whether that fails. So a record costs at most ``2 log2(offsets)`` tries, with the one that writes
-the rest, in a batch of four offsets or more. Parts that fail are counted at every level: a batch of which nearly
-everything fails is given up long before its records are found.
+tried. Of the whole batch the second half is not tried where the first one fails: the rest of the batch is written
+afterwards, and that shows whether it fails. So a record costs at most ``2 ceil(log2(offsets))`` tries, with the one
+that writes the rest, in a batch of four offsets or more. Parts that fail are counted at every level: a batch of which
+nearly everything fails is given up long before its records are found.
 """
 
 from __future__ import annotations
@@ -55,7 +55,7 @@ def failing_records(
         TooManyError: there are more of them.
     """
     found: dict[RecordPlace, DirectKafkaError] = {}
-    # Of a batch of one record nothing else shows whether the failure has passed.
+    # A batch of one offset is tried again: its failure may have passed.
     parts = [_Part(tasks, error if offset_count(tasks) > 1 else None)] if offset_count(tasks) else []
     is_whole = True
     while parts:

@@ -34,7 +34,7 @@ from directkafka.pipeline.execution.batch_writer import BatchWriter, RangesWrite
 from directkafka.pipeline.execution.native.dead_letters import LettersOfBatch
 from directkafka.pipeline.isolation.letters import reason_of, write_letters
 from directkafka.pipeline.isolation.policy import ON_ERROR_NAME, DeadLetterPolicy
-from directkafka.pipeline.isolation.ranges import RecordPlace, offset_count, within, without
+from directkafka.pipeline.isolation.ranges import RecordPlace, within, without
 from directkafka.pipeline.isolation.search import TooManyError, Try, failing_records
 from directkafka.pipeline.retry import StopAsked
 from directkafka.sinks.api import BatchAttempt, LedgerEntry
@@ -46,6 +46,10 @@ log = logging.getLogger("directkafka.pipeline")
 ISOLABLE: Final = (TransformError, RowRejectedError, MalformedPayloadError, UnencodableRowError)
 
 _OF_ANOTHER_TRY: Final = "it was set apart when the batch was first tried; the driver's log of then says why"
+
+
+class _EveryRecordFailsError(Exception):
+    """All records of a batch were found, so none of them is the reason."""
 
 
 class IsolatingWriter:
@@ -65,6 +69,8 @@ class IsolatingWriter:
         self._stop = stop
         #: Of each batch that is not known to be committed, the records that were found, and why.
         self._reasons: dict[int, dict[RecordPlace, str]] = {}
+        #: Of each batch whose records were found by the last search, what it failed with.
+        self._failed_with: dict[int, DirectKafkaError] = {}
 
     def check(self) -> tuple[str, ...]:
         """Look at transform and sinks; nothing is made or changed.
@@ -108,8 +114,16 @@ class IsolatingWriter:
             DirectKafkaError: the batch fails, and no record alone is the reason; or too many are, or all.
         """
         while True:
+            failed_with = self._failed_with.pop(name.batch_id, None)
             try:
-                return self._write_rest(name, tasks, stores=stores)
+                return self._write_rest(name, tasks, stores=stores, is_searched=failed_with is not None)
+            except _EveryRecordFailsError:
+                log.error(
+                    "%s: batch %d: each of its records fails, so it is none of them", name.pipeline, name.batch_id
+                )
+                assert failed_with is not None, "else nothing was searched"
+                self._reasons.pop(name.batch_id)
+                raise failed_with from None
             except ISOLABLE as error:
                 self._find(name, tasks, error, partial(self._written_with, name, stores=stores))
                 # What was written under the old name is of no batch.
@@ -200,15 +214,19 @@ class IsolatingWriter:
         if not found:
             log.error("%s: batch %d: no record makes it fail alone", name.pipeline, name.batch_id)
             raise error
-        if 1 < offset_count(tasks) == len(within(tasks, known | found)):
-            log.error("%s: batch %d: each of its records fails, so it is none of them", name.pipeline, name.batch_id)
-            raise error
         for place, failure in found.items():
             known[place] = reason_of(failure)
             log.warning("%s: batch %d goes without %s: %s", name.pipeline, name.batch_id, place, known[place])
+        self._failed_with[name.batch_id] = error
 
-    def _write_rest(self, name: BatchAttempt, tasks: Sequence[RangeTask], *, stores: Collection[str]) -> WrittenBatch:
-        """Write a batch without the records that are known, and their dead letters."""
+    def _write_rest(
+        self, name: BatchAttempt, tasks: Sequence[RangeTask], *, stores: Collection[str], is_searched: bool = False
+    ) -> WrittenBatch:
+        """Write a batch without the records that are known, and their dead letters.
+
+        Raises:
+            _EveryRecordFailsError: the batch was searched, and nothing else is in it; offsets may have no records.
+        """
         known = self._reasons.get(name.batch_id, {})
         reasons = {place: known[place] for place in within(tasks, known)}
         written = self._inner.write(name, without(tasks, reasons), stores=stores)
@@ -217,6 +235,8 @@ class IsolatingWriter:
         with ExitStack() as given_up:
             # Rows may lie in an open transaction.
             given_up.enter_context(written)
+            if is_searched and len(reasons) > 1 and not any(count.record_count for count in written.read.values()):
+                raise _EveryRecordFailsError
             if self._policy.sink.store.identity in stores:
                 written = self._with_letters(written, tasks, reasons)
             given_up.pop_all()

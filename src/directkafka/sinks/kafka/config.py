@@ -47,8 +47,8 @@ class KafkaConfig(SinkConfig):
         Field(
             repr=False,
             description="What becomes of structs in the columns value and key, by the names of the options: "
-            "value.format (json or avro), value.schema, value.registry.url... In a file each stands beside the other "
-            'names, in quotes: "value.format" = "avro".',
+            "value.format (json, avro or protobuf), value.schema, value.registry.url... In a file each stands beside "
+            'the other names, in quotes: "value.format" = "avro".',
         ),
     ] = None
     topic_from: Annotated[

@@ -93,6 +93,13 @@ def test_a_time_before_1970_has_seconds_below_it_and_nanoseconds_above() -> None
     assert (found.at.seconds, found.at.nanos) == (-1, 999_999_000)
 
 
+def test_an_enum_s_number_without_a_name_is_written_as_its_digits_were_read() -> None:
+    made = rows(kind=pa.array(["CARGO", "17", None, "-1"]))
+    schema = parse_protobuf([FLIGHT])
+    again = ProtobufDecoder(schema).decode(pa.array(encoded(made), pa.binary()))
+    assert again.field("kind").to_pylist() == ["CARGO", "17", "NONE", "-1"]
+
+
 def test_fields_that_the_rows_do_not_have_are_left_out() -> None:
     assert encoded(rows(delays=pa.array([[1, -1], []], pa.list_(pa.int32())))) == [b"\x1a\2\2\1", b""]
 
@@ -102,8 +109,12 @@ def test_fields_that_the_rows_do_not_have_are_left_out() -> None:
     [
         (rows(id=pa.array([-1], pa.int64())), "id: Integer value -1 not in range"),
         (rows(id=pa.array([2**32], pa.int64())), "id: Integer value 4294967296 not in range"),
-        (rows(kind=pa.array(["CARGO", "BUS"])), "kind: 'BUS' is no name of the enum"),
-        (rows(delays=pa.array([[1], [2, None]], pa.list_(pa.int32()))), "row 1: delays has a null in its list"),
+        (rows(kind=pa.array(["CARGO", "BUS"])), "kind: no name of the enum, and no number of 32 bits: "),
+        (
+            rows(miles=pa.array([[("a", None)]], pa.map_(pa.string(), pa.decimal128(20, 0)))),
+            "row 0: miles has a null in its list or map",
+        ),
+        (rows(delays=pa.array([[1], [2, None]], pa.list_(pa.int32()))), "row 1: delays has a null in its list or map"),
         (
             rows(city=pa.array(["a", "b"]), code=pa.array([None, 1], pa.int32())),
             "row 1: several fields of the oneof place are not null",

@@ -12,7 +12,7 @@ from tests.unit.pipeline.fakes import FakeSink, FakeStore, World
 from tests.unit.pipeline.isolation.tasks import offsets_of, range_tasks
 
 from directkafka.errors import DirectKafkaError, OptionError, RowRejectedError, TransformError
-from directkafka.kafka.consumer.range_task import RangeTask
+from directkafka.kafka.consumer.range_task import RangeTask, ReadCount
 from directkafka.pipeline.execution.background_job import BackgroundJob
 from directkafka.pipeline.execution.batch_writer import WrittenBatch
 from directkafka.pipeline.execution.native.dead_letters import LettersOfBatch
@@ -45,6 +45,8 @@ class Inner:
         default=lambda found: TransformError(source="sql", cause=str(found))
     )
     written: list[list[RecordPlace]] = field(default_factory=list)
+    #: Offsets without records.
+    gaps: Collection[RecordPlace] = ()
     session: Any = None
 
     def write(self, name: BatchAttempt, tasks: Sequence[RangeTask], *, stores: Collection[str]) -> WrittenBatch:
@@ -52,7 +54,8 @@ class Inner:
         self.written.append(places)
         if found := [each for each in places if each in self.bad]:
             raise self.error(found[0])
-        return WrittenBatch(name=name, reports=((SINK, ()),), read={})
+        records = [each for each in places if each not in self.gaps]
+        return WrittenBatch(name=name, reports=((SINK, ()),), read={"t0": ReadCount(len(records))})
 
 
 WORLD = World()
@@ -98,6 +101,16 @@ def test_of_a_batch_of_which_every_record_fails_none_is_set_apart(letters: list[
     inner = Inner(bad=offsets_of(TASKS))
     with pytest.raises(TransformError):
         isolating_writer(inner).write(attempt(), TASKS, stores=[STORE])
+    assert letters == []
+
+
+def test_of_a_batch_whose_other_offsets_have_no_records_none_is_set_apart(letters: list[Any]) -> None:
+    """As those of a transaction's end, and those that a compacted topic has lost."""
+    places = offsets_of(TASKS)
+    inner = Inner(bad=places[::2], gaps=places[1::2])
+    writer = isolating_writer(inner)
+    with pytest.raises(TransformError):
+        writer.write(attempt(), TASKS, stores=[STORE])
     assert letters == []
 
 

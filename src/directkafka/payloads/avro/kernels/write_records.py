@@ -13,8 +13,9 @@ from directkafka.kafka.kernels.addresses import copy, load8, load32, load64, sto
 from directkafka.kafka.kernels.compile import INT64, INT64S, helper, kernel, unwrapped
 from directkafka.payloads.kernels.arrow_columns import (
     COLUMN_FIELDS,
-    FIRST_ROW,
     VALUES,
+    address_of,
+    bit_of,
     end_of,
     is_valid,
     number_of,
@@ -114,8 +115,7 @@ def _put_bytes(columns: Any, column: int, row: int, wanted: int, at: int, limit:
 @helper
 def _put_decimal(columns: Any, column: int, row: int, wanted: int, at: int, limit: int) -> tuple[int, int]:
     """A decimal's number, the highest byte first; as :func:`_put_bytes`."""
-    source = columns[column * COLUMN_FIELDS + VALUES]
-    source += (columns[column * COLUMN_FIELDS + FIRST_ROW] + row) * _DECIMAL_BYTES
+    source = address_of(columns, column, row, _DECIMAL_BYTES)
     length = _decimal_size(source)
     if wanted < 0:
         at = put_varint(at, zigzag(length))
@@ -134,8 +134,7 @@ def _put_decimal(columns: Any, column: int, row: int, wanted: int, at: int, limi
 @helper
 def _put_plain(columns: Any, column: int, row: int, width: int, at: int) -> int:
     """Four or eight bytes as they lie there; the position behind them."""
-    source = columns[column * COLUMN_FIELDS + VALUES]
-    source += (columns[column * COLUMN_FIELDS + FIRST_ROW] + row) * width
+    source = address_of(columns, column, row, width)
     if width == 8:
         store64(at, load64(source))
     else:
@@ -154,8 +153,7 @@ def _put_value(columns: Any, program: Any, base: int, row: int, at: int, limit: 
     if operation == PLAIN:
         return _put_plain(columns, column, row, wanted, at), NOT_FOUND
     if operation == BOOLEAN:
-        bit = columns[column * COLUMN_FIELDS + FIRST_ROW] + row
-        store8(at, (load8(columns[column * COLUMN_FIELDS + VALUES] + (bit >> 3)) >> (bit & 7)) & 1)
+        store8(at, bit_of(columns, column, row))
         return at + 1, NOT_FOUND
     value = number_of(columns, column, row)
     if operation == UNSIGNED:

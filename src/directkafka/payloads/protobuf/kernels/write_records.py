@@ -9,12 +9,13 @@ from __future__ import annotations
 
 from typing import Any, Final
 
-from directkafka.kafka.kernels.addresses import copy, load8, load32, load64, store32, store64
+from directkafka.kafka.kernels.addresses import copy, load32, load64, store32, store64
 from directkafka.kafka.kernels.compile import INT64, INT64S, helper, kernel, unwrapped
 from directkafka.payloads.kernels.arrow_columns import (
     COLUMN_FIELDS,
-    FIRST_ROW,
     VALUES,
+    address_of,
+    bit_of,
     end_of,
     is_valid,
     number_of,
@@ -46,7 +47,7 @@ GROUP: Final = 6
 #: Bytes that anything but :data:`BYTES` takes at most, with its tag.
 _ROOM: Final = 32
 NO_ROOM: Final = -1
-#: In place of a row: the number of a field whose list has a null in it, behind :data:`RESULT`.
+#: In place of a row: the number of a field whose list or map has a null in it, behind :data:`RESULT`.
 IS_NULL: Final = -2
 #: The column of the rows themselves.
 ROOT: Final = 0
@@ -58,18 +59,12 @@ def _value(columns: Any, operation: int, column: int, row: int) -> int:
     if operation >= BYTES:
         return end_of(columns, column, row + 1) - end_of(columns, column, row)
     if operation == BOOL:
-        bit = columns[column * COLUMN_FIELDS + FIRST_ROW] + row
-        found: int = (load8(columns[column * COLUMN_FIELDS + VALUES] + (bit >> 3)) >> (bit & 7)) & 1
-        return found
+        return bit_of(columns, column, row)
     if operation == FIXED64:
-        wide: int = load64(
-            columns[column * COLUMN_FIELDS + VALUES] + (columns[column * COLUMN_FIELDS + FIRST_ROW] + row) * 8
-        )
+        wide: int = load64(address_of(columns, column, row, 8))
         return wide
     if operation == FIXED32:
-        narrow: int = load32(
-            columns[column * COLUMN_FIELDS + VALUES] + (columns[column * COLUMN_FIELDS + FIRST_ROW] + row) * 4
-        )
+        narrow: int = load32(address_of(columns, column, row, 4))
         return narrow
     value = number_of(columns, column, row)
     return zigzag(value) if operation == ZIGZAG else value
