@@ -30,6 +30,8 @@ settings.load_profile("calm")
 logging.getLogger("kafka.net.selector").setLevel(logging.ERROR)
 
 _ROOT = Path(__file__).parent.parent
+# Until all tests are collected, nothing that is made is garbage.
+gc.disable()
 # For every Spark that tests start, also in processes of their own.
 quick_start.use()
 
@@ -66,6 +68,7 @@ def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item
 
 def pytest_collection_finish() -> None:
     """Spare the garbage collector what lives for the whole run: else it goes through all of that each time."""
+    gc.enable()
     gc.collect()
     gc.freeze()
 

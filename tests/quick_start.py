@@ -40,8 +40,10 @@ _KERNELS = (
     "directkafka.kafka.records.decoder",
     "directkafka.spark.datasource.write_task",
     "directkafka.payloads.avro.decoder",
+    "directkafka.payloads.avro.encoder",
     "directkafka.payloads.json.decoder",
     "directkafka.payloads.protobuf.decoder",
+    "directkafka.payloads.protobuf.encoder",
     "directkafka.sinks.postgres.copy_kernels",
 )
 _TIMEOUT_S = 180

@@ -70,7 +70,7 @@ def test_an_engine_killed_at_a_step_loses_and_doubles_nothing(
     assert staging_tables(place) == []
 
 
-@pytest.mark.parametrize("kind", ["postgres", "mysql"])
+@pytest.mark.parametrize("kind", ["postgres", pytest.param("mysql", marks=pytest.mark.slow)])
 @pytest.mark.parametrize(
     "point",
     [

@@ -92,7 +92,7 @@ def test_a_commit_whose_answer_is_lost_is_looked_up(
     assert sink.recount().rows == 2
 
 
-@pytest.mark.parametrize("kind", KINDS)
+@pytest.mark.parametrize("kind", ["duckdb", pytest.param("sqlite", marks=pytest.mark.slow)])
 def test_a_driver_that_says_nothing_loses_its_transaction_and_is_told(
     kind: Kind, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -46,13 +46,15 @@ FILES_ONLY = ["log.entry_written@2", "log.slot_taken@2", "log.checkpoint_written
 EVERYWHERE = [("files", point) for point in [*POINTS, *FILES_ONLY]]
 EVERYWHERE += [(kind, point) for kind in ("delta", "delta-merge") for point in POINTS]
 
-#: A second place where a point is passed, which the long run is for. So is what tasks and the template do for both.
+#: A second place where a point is passed, which the long run is for. So is what tasks and the template do for both,
+#: and of a merge all but the moment when its version has got its place.
 SECOND = {"log.entry_written@1", "log.entry_written@2", "log.slot_taken@1", "log.slot_taken@2", "log.slot_taken@5"}
 
 SHARED = {(kind, point) for kind in ("delta", "delta-merge") for point in POINTS if not point.startswith("log.")}
+SHARED |= {("delta-merge", point) for point in POINTS if point.startswith("log.entry_written")}
 
-#: Where standing still is worst: the entry is written and has no place yet, or has just got it.
-WORST = {("files", "log.entry_written@3"), ("files", "log.slot_taken@4"), ("delta", "log.entry_written@3")}
+#: Where standing still is worst: the entry is written and has no place yet.
+WORST = {("files", "log.entry_written@3"), ("delta", "log.entry_written@3")}
 
 ONCE_A_STEP = [
     pytest.param(kind, point, marks=pytest.mark.slow if point in SECOND or (kind, point) in SHARED else ())

@@ -1,6 +1,6 @@
 """The encoding of payloads, in the task that writes them: columns of values and keys to bytes.
 
-The driver asks the registry (:func:`column_encoders`) when a pipeline is checked and when it begins. Tasks get the
+The driver asks the registry (:func:`column_encodings`) when a pipeline is checked and when it begins. Tasks get the
 schema and the number that stands before each record, and ask nobody.
 """
 
@@ -35,7 +35,7 @@ _MAGIC: Final = 0
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class ColumnEncoder:
+class ColumnEncoding:
     """What a column becomes; picklable.
 
     Attributes:
@@ -77,23 +77,23 @@ class ColumnEncoder:
         return ProtobufEncoder(schema_of_text(self.schema), kind, prefix=self.prefix)
 
 
-def encoded(batches: Iterable[pa.RecordBatch], encoders: Sequence[ColumnEncoder]) -> Iterator[pa.RecordBatch]:
+def encoded(batches: Iterable[pa.RecordBatch], encodings: Sequence[ColumnEncoding]) -> Iterator[pa.RecordBatch]:
     """The rows with bytes in the columns that are encoded.
 
     Args:
         batches: of one schema.
-        encoders: at most one for each column.
+        encodings: at most one for each column.
 
     Raises:
         UnencodableRowError: a value has no encoding.
         TooManyBytesError: the record of one row has more than 2 GiB.
     """
-    made = {encoder.column: _Encode(encoder) for encoder in encoders}
+    made = {encoding.column: _ColumnEncoder(encoding) for encoding in encodings}
     for batch in batches:
         yield from _encoded(batch, made) if made else (batch,)
 
 
-def _encoded(batch: pa.RecordBatch, made: Mapping[str, _Encode]) -> Iterator[pa.RecordBatch]:
+def _encoded(batch: pa.RecordBatch, made: Mapping[str, _ColumnEncoder]) -> Iterator[pa.RecordBatch]:
     columns = dict(zip(batch.schema.names, batch.columns, strict=True))
     try:
         columns |= {name: encode(columns[name]) for name, encode in made.items() if name in columns}
@@ -107,50 +107,50 @@ def _encoded(batch: pa.RecordBatch, made: Mapping[str, _Encode]) -> Iterator[pa.
         yield pa.record_batch(columns)
 
 
-def encoding_problems(schema: pa.Schema, encoders: Sequence[ColumnEncoder]) -> list[str]:
+def encoding_problems(schema: pa.Schema, encodings: Sequence[ColumnEncoding]) -> list[str]:
     """What keeps columns from being encoded, one sentence each.
 
     Args:
         schema: the columns.
-        encoders: at most one for each.
+        encodings: at most one for each.
     """
     problems = []
-    for encoder in encoders:
-        if encoder.column not in schema.names:
-            problems.append(f"there is no column {encoder.column!r}, which {encoder.column}.format is about")
-        elif (problem := encoder.problem(schema.field(encoder.column).type)) is not None:
-            problems.append(f"column {encoder.column!r} cannot be {encoder.format}: {problem}")
+    for encoding in encodings:
+        if encoding.column not in schema.names:
+            problems.append(f"there is no column {encoding.column!r}, which {encoding.column}.format is about")
+        elif (problem := encoding.problem(schema.field(encoding.column).type)) is not None:
+            problems.append(f"column {encoding.column!r} cannot be {encoding.format}: {problem}")
     return problems
 
 
-def encoded_schema(schema: pa.Schema, encoders: Sequence[ColumnEncoder]) -> pa.Schema:
+def encoded_schema(schema: pa.Schema, encodings: Sequence[ColumnEncoding]) -> pa.Schema:
     """The columns once they are encoded."""
-    names = {encoder.column for encoder in encoders}
+    names = {encoding.column for encoding in encodings}
     return pa.schema([field.with_type(pa.binary()) if field.name in names else field for field in schema])
 
 
-class _Encode:
+class _ColumnEncoder:
     """Encodes one column, batch by batch, in one thread."""
 
-    def __init__(self, encoder: ColumnEncoder) -> None:
-        self._encoder = encoder
+    def __init__(self, encoding: ColumnEncoding) -> None:
+        self._encoding = encoding
         self._by_schema: AvroEncoder | ProtobufEncoder | None = None
 
     def __call__(self, rows: pa.Array) -> pa.Array:
-        encoder = self._encoder
+        encoding = self._encoding
         try:
-            if encoder.format == "json":
+            if encoding.format == "json":
                 texts = json_records(rows.cast(_in_utc(rows.type))).cast(pa.binary())
-                return pc.binary_join_element_wise(encoder.prefix, texts, b"") if encoder.prefix else texts
+                return pc.binary_join_element_wise(encoding.prefix, texts, b"") if encoding.prefix else texts
             if self._by_schema is None:
-                self._by_schema = encoder.encoder(rows.type)
+                self._by_schema = encoding.encoder(rows.type)
             return self._by_schema.encode(rows)
         except pa.ArrowCapacityError as error:
             raise TooManyBytesError(str(error)) from error
         except TooManyBytesError:
             raise
         except (ValueError, pa.ArrowInvalid) as error:
-            raise UnencodableRowError(column=encoder.column, format=encoder.format, reason=str(error)) from error
+            raise UnencodableRowError(column=encoding.column, format=encoding.format, reason=str(error)) from error
 
 
 def _in_utc(kind: pa.DataType) -> pa.DataType:
@@ -164,29 +164,29 @@ def _in_utc(kind: pa.DataType) -> pa.DataType:
     return pa.list_(_in_utc(kind.value_type)) if pa.types.is_list(kind) else kind
 
 
-def column_encoders(
+def column_encodings(
     payloads: WrittenPayloads, topic: str | None, *, may_register: bool = True
-) -> tuple[ColumnEncoder, ...]:
+) -> tuple[ColumnEncoding, ...]:
     """What columns become, with the registry's numbers of their schemas.
 
     Args:
         payloads: what the options say.
         topic: where all rows go; None: rows name their topics.
         may_register: whether a schema is registered where the options ask for that; else it has no number yet, and the
-            encoders only say what they can encode.
+            encodings only say what they can encode.
 
     Raises:
         OptionError: no subject is named, and not all rows go to one topic; or the registry's schema is of another
             format.
         RegistryError: the registry does not answer, refuses, or does not have the schema.
     """
-    return tuple(_encoder(payload, topic, may_register=may_register) for payload in payloads)
+    return tuple(_encoding(payload, topic, may_register=may_register) for payload in payloads)
 
 
-def _encoder(payload: WrittenPayload, topic: str | None, *, may_register: bool) -> ColumnEncoder:
+def _encoding(payload: WrittenPayload, topic: str | None, *, may_register: bool) -> ColumnEncoding:
     if payload.registry is None or (payload.registers and not may_register):
         schema, _ = _given(payload, payload.schema)
-        return ColumnEncoder(column=payload.column, format=payload.format, schema=schema)
+        return ColumnEncoding(column=payload.column, format=payload.format, schema=schema)
     # Not above: who writes without a registry loads no client.
     from directkafka.payloads.registry.client import client_of
 
@@ -211,11 +211,11 @@ def _encoder(payload: WrittenPayload, topic: str | None, *, may_register: bool) 
             place = f"version {payload.version} of the subject {subject}"
             raise OptionError(option=f"{payload.column}.registry.subject", reason=f"{place}: {error}") from None
     prefix = struct.pack(">bI", _MAGIC, number) + message
-    return ColumnEncoder(column=payload.column, format=payload.format, schema=schema, prefix=prefix)
+    return ColumnEncoding(column=payload.column, format=payload.format, schema=schema, prefix=prefix)
 
 
 def _given(payload: WrittenPayload, text: str) -> tuple[str, bytes]:
-    """A given schema as encoders take it, and the bytes that name its message, behind the schema's number."""
+    """A given schema as encodings take it, and the bytes that name its message, behind the schema's number."""
     if payload.format == "avro":
         return text, b""
     return _message(parse_protobuf([text], payload.message)) if payload.format == "protobuf" else ("", b"")

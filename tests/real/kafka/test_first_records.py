@@ -46,7 +46,7 @@ def check_every_position(servers: str, topic: str, *, isolation_level: str = "re
 
 
 @pytest.mark.parametrize(
-    "codec", ["none", *(pytest.param(codec, marks=pytest.mark.slow) for codec in ("gzip", "snappy", "lz4")), "zstd"]
+    "codec", ["none", *(pytest.param(codec, marks=pytest.mark.slow) for codec in ("gzip", "snappy", "lz4", "zstd"))]
 )
 def test_between_batches_and_in_their_middle(servers: str, create_topic: CreateTopic, codec: str) -> None:
     topic = create_topic()

@@ -130,7 +130,7 @@ def test_a_commit_behind_a_forgotten_session_names_it_within_ten_seconds_and_goe
     assert harness.rows(sink) == [(1, 1), (2, 1)]
 
 
-@pytest.mark.parametrize("staged", [False, True], ids=["inline", "staged"])
+@pytest.mark.parametrize("staged", [pytest.param(False, marks=pytest.mark.slow), True], ids=["inline", "staged"])
 @pytest.mark.usefixtures("soon")
 def test_a_stop_ends_a_commit_that_waits_for_a_lock_and_nothing_is_lost(
     harness: PostgresHarness, job: Job, other: psycopg.Connection[Any], pool: ThreadPoolExecutor,
@@ -312,7 +312,7 @@ def test_a_stop_ends_what_prepares_a_table_that_a_reader_has_open(
     assert isinstance(failure_after_stop(done, stop), StoreUnavailableError)
 
 
-@pytest.mark.parametrize("step", ["fence", "read"])
+@pytest.mark.parametrize("step", ["fence", pytest.param("read", marks=pytest.mark.slow)])
 @pytest.mark.usefixtures("soon")
 def test_a_stop_ends_a_wait_for_a_locked_ledger(
     harness: PostgresHarness, job: Job, other: psycopg.Connection[Any], pool: ThreadPoolExecutor, database: str,

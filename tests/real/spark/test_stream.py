@@ -356,10 +356,15 @@ def test_a_topic_that_is_not_there_is_named(streaming: Streaming, output: Output
     ("options", "said"),
     [
         ({}, "found none"),
-        ({"subscribe": "a", "subscribePattern": "b"}, "found subscribe and subscribePattern"),
-        ({"subscribe": "a", "startingOffsets": "[1]"}, "startingOffsets"),
         ({"subscribe": "a", "endingOffsets": "latest"}, "a stream has no end"),
-        ({"subscribe": "a", "maxOffsetPerTrigger": "5"}, "maxOffsetsPerTrigger"),
+        *(
+            pytest.param(options, said, marks=pytest.mark.slow)
+            for options, said in (
+                ({"subscribe": "a", "subscribePattern": "b"}, "found subscribe and subscribePattern"),
+                ({"subscribe": "a", "startingOffsets": "[1]"}, "startingOffsets"),
+                ({"subscribe": "a", "maxOffsetPerTrigger": "5"}, "maxOffsetsPerTrigger"),
+            )
+        ),
     ],
 )
 def test_options_that_are_wrong_are_named_with_what_to_write(

@@ -16,7 +16,7 @@ from tests.registry_server import RegistryServer, running
 from directkafka.errors import OptionError
 from directkafka.errors.registry import SchemaNotRegisteredError, UnencodableRowError
 from directkafka.options.written_payloads import written_params
-from directkafka.payloads.encode import ColumnEncoder, column_encoders, encoded, encoded_schema, encoding_problems
+from directkafka.payloads.encode import ColumnEncoding, column_encodings, encoded, encoded_schema, encoding_problems
 from directkafka.payloads.kernels import written
 from directkafka.payloads.kernels.written import TooManyBytesError
 
@@ -44,12 +44,12 @@ def server() -> Iterator[RegistryServer]:
         yield found
 
 
-def encoders(topic: str | None = "clicks", **options: Any) -> tuple[ColumnEncoder, ...]:
+def encodings(topic: str | None = "clicks", **options: Any) -> tuple[ColumnEncoding, ...]:
     given = {name.replace("__", "."): value for name, value in options.items()}
-    return column_encoders(written_params(given, where="a test"), topic)
+    return column_encodings(written_params(given, where="a test"), topic)
 
 
-def values(found: tuple[ColumnEncoder, ...]) -> list[bytes | None]:
+def values(found: tuple[ColumnEncoding, ...]) -> list[bytes | None]:
     batch = pa.record_batch({"key": pa.array([b"a", b"b", None]), "value": ROWS})
     [made] = encoded([batch], pickle.loads(pickle.dumps(found)))
     assert made.column("key").to_pylist() == [b"a", b"b", None]
@@ -63,18 +63,18 @@ def read(raw: bytes | None) -> Any:
 
 
 def test_json_is_an_object_for_each_struct() -> None:
-    assert values(encoders(value__format="json")) == [b'{"page":7,"user":"ann"}', b'{"page":8}', None]
+    assert values(encodings(value__format="json")) == [b'{"page":7,"user":"ann"}', b'{"page":8}', None]
 
 
 def test_avro_by_a_schema_of_its_own() -> None:
-    *found, none = values(encoders(value__format="avro", value__schema=json.dumps(AVRO)))
+    *found, none = values(encodings(value__format="avro", value__schema=json.dumps(AVRO)))
     assert [read(raw) for raw in found] == ROWS.to_pylist()[:2]
     assert none is None
 
 
 def test_a_registered_schema_s_number_stands_before_each_record(server: RegistryServer) -> None:
     server.answers["POST /subjects/clicks-value"] = 200, {"id": 258}
-    found = encoders(value__format="avro", value__schema=json.dumps(AVRO), value__registry__url=server.url)
+    found = encodings(value__format="avro", value__schema=json.dumps(AVRO), value__registry__url=server.url)
     first, second, none = values(found)
     assert first is not None
     assert first[:5] == b"\0\0\0\1\2"
@@ -85,7 +85,7 @@ def test_a_registered_schema_s_number_stands_before_each_record(server: Registry
 
 def test_the_registry_s_own_schema_is_used_where_none_is_given(server: RegistryServer) -> None:
     server.add_version("clicks-value", "latest", 9, AVRO)
-    first, *_ = values(encoders(value__format="avro", value__registry__url=server.url))
+    first, *_ = values(encodings(value__format="avro", value__registry__url=server.url))
     assert first is not None
     assert (first[:5], read(first[5:])) == (b"\0\0\0\0\t", ROWS[0].as_py())
     assert server.posted == []
@@ -93,7 +93,7 @@ def test_the_registry_s_own_schema_is_used_where_none_is_given(server: RegistryS
 
 def test_json_has_the_number_of_its_schema(server: RegistryServer) -> None:
     server.answers["POST /subjects/pages/versions"] = 200, {"id": 3}
-    found = encoders(
+    found = encodings(
         None, value__format="json", value__schema=json.dumps(JSON), value__registry__url=server.url,
         value__registry__subject="pages", value__registry__register="true",
     )  # fmt: skip
@@ -103,17 +103,17 @@ def test_json_has_the_number_of_its_schema(server: RegistryServer) -> None:
 
 def test_a_schema_that_is_not_registered_stops_the_start(server: RegistryServer) -> None:
     with pytest.raises(SchemaNotRegisteredError, match="clicks-value"):
-        encoders(value__format="avro", value__schema=json.dumps(AVRO), value__registry__url=server.url)
+        encodings(value__format="avro", value__schema=json.dumps(AVRO), value__registry__url=server.url)
 
 
 def test_a_schema_of_another_format_is_refused(server: RegistryServer) -> None:
     server.add_version("clicks-value", "latest", 9, JSON, schemaType="JSON")
     with pytest.raises(OptionError, match="it is of type JSON, not AVRO"):
-        encoders(value__format="avro", value__registry__url=server.url)
+        encodings(value__format="avro", value__registry__url=server.url)
 
 
 def test_protocol_buffers_by_a_file_of_their_own() -> None:
-    found = encoders(value__format="protobuf", value__schema=PROTO, value__message="Click")
+    found = encodings(value__format="protobuf", value__schema=PROTO, value__message="Click")
     assert values(found) == [b"\x08\7\x12\3ann", b"\x08\x08", None]
 
 
@@ -127,7 +127,7 @@ def test_protocol_buffers_have_the_place_of_their_message_behind_the_number(
     )  # fmt: skip
     rows = pa.record_batch({"value": pa.array([{"page": 1}], pa.struct([("page", pa.int32())]))})
     for schema in ({"value__schema": PROTO}, {}):
-        found = encoders(value__format="protobuf", value__registry__url=server.url, value__message=message, **schema)
+        found = encodings(value__format="protobuf", value__registry__url=server.url, value__message=message, **schema)
         [made] = encoded([rows], found)
         assert made.column("value").to_pylist() == [b"\0\0\0\0\5" + indexes + b"\x08\1"]
     assert server.posted == [("/subjects/clicks-value", {"schema": PROTO, "schemaType": "PROTOBUF"})]
@@ -135,7 +135,7 @@ def test_protocol_buffers_have_the_place_of_their_message_behind_the_number(
 
 def test_rows_whose_records_are_too_many_bytes_are_written_in_parts(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(written, "_BYTES_MAX", 150_000)
-    found = encoders(value__format="avro", value__schema='"string"')
+    found = encodings(value__format="avro", value__schema='"string"')
     batch = pa.record_batch({"value": pa.array(["x" * 60_000] * 5), "key": pa.array(list(b"abcde"))})
     parts = list(encoded([batch], found))
     assert [part.num_rows for part in parts] == [2, 1, 2]
@@ -151,7 +151,7 @@ def test_json_has_its_times_in_utc() -> None:
     moment = pa.array([0], pa.timestamp("us", "Europe/Zurich"))
     kind = pa.struct([("at", moment.type), ("all", pa.list_(moment.type))])
     rows = pa.array([{"at": moment[0].as_py(), "all": [moment[0].as_py()]}], kind)
-    [made] = encoded([pa.record_batch({"value": rows})], encoders(value__format="json"))
+    [made] = encoded([pa.record_batch({"value": rows})], encodings(value__format="json"))
     [text] = made.column("value").to_pylist()
     assert json.loads(text) == {"at": "1970-01-01T00:00:00.000000Z", "all": ["1970-01-01T00:00:00.000000Z"]}
 
@@ -161,13 +161,13 @@ def test_what_is_only_checked_registers_nothing(server: RegistryServer) -> None:
         "value.format": "avro", "value.schema": json.dumps(AVRO), "value.registry.url": server.url,
         "value.registry.register": "true",
     }  # fmt: skip
-    [found] = column_encoders(written_params(options, where="a test"), "clicks", may_register=False)
+    [found] = column_encodings(written_params(options, where="a test"), "clicks", may_register=False)
     assert (found.prefix, found.problem(KIND), server.posted) == (b"", None, [])
 
 
 def test_rows_of_many_topics_need_a_subject(server: RegistryServer) -> None:
     with pytest.raises(OptionError, match=r"value\.registry\.subject.*must be given"):
-        encoders(None, value__format="json", value__registry__url=server.url)
+        encodings(None, value__format="json", value__registry__url=server.url)
 
 
 @pytest.mark.parametrize(
@@ -195,7 +195,7 @@ def test_options_that_make_no_sense_are_refused(options: dict[str, str], told: s
 
 
 def test_columns_that_cannot_be_encoded_are_told() -> None:
-    found = encoders(value__format="json", key__format="avro", key__schema=json.dumps(AVRO))
+    found = encodings(value__format="json", key__format="avro", key__schema=json.dumps(AVRO))
     told = encoding_problems(pa.schema([("key", pa.string()), ("value", pa.string())]), found)
     assert told == [
         "column 'value' cannot be json: string is no struct, or has parts that JSON has no form for",
@@ -207,7 +207,7 @@ def test_columns_that_cannot_be_encoded_are_told() -> None:
 
 
 def test_a_value_without_an_encoding_is_an_error_with_its_row_and_field() -> None:
-    found = encoders(value__format="avro", value__schema=json.dumps(AVRO))
+    found = encodings(value__format="avro", value__schema=json.dumps(AVRO))
     batch = pa.record_batch({"value": pa.array([{"page": None, "user": "ann"}], KIND)})
     with pytest.raises(UnencodableRowError, match="the value of a row cannot be written as avro: row 0: page is null"):
         list(encoded([batch], found))

@@ -58,8 +58,8 @@ class _Field:
         place: of its column in the struct.
         tag, operation: as the kernel takes them.
         prepare: makes of its values what the kernel reads.
-        is_map: whether the column is a map; ``is_repeated``: or a list.
-        is_repeated: see there.
+        is_map: whether the column is a map.
+        is_repeated: whether it is a list.
         skips_default: whether a zero is left out.
         oneof: the oneof that it is in.
     """

@@ -1,10 +1,12 @@
-"""The search for records that make their batch fail: the batch is halved until each of them is alone. Pure.
+"""The search for records that make their batch fail: the batch is halved until each of them is alone.
 
 Level by level, every part that fails is cut in two. If its first half does not fail, the second one must, and is not
 tried. Of the whole batch the second half is not tried where the first one fails: the rest of the batch is written
 afterwards, and that shows whether it fails. So a record costs at most ``2 ceil(log2(offsets))`` tries, with the one
 that writes the rest, in a batch of four offsets or more. Parts that fail are counted at every level: a batch of which
 nearly everything fails is given up long before its records are found.
+
+Nothing is read or written here: the caller tries the parts.
 """
 
 from __future__ import annotations
@@ -17,7 +19,7 @@ from directkafka.kafka.consumer.range_task import RangeTask
 from directkafka.pipeline.isolation.ranges import RecordPlace, first_place, halved, offset_count
 
 #: What a part of a batch fails with; None where it does not.
-Try = Callable[[Sequence[RangeTask]], DirectKafkaError | None]
+FailureOf = Callable[[Sequence[RangeTask]], DirectKafkaError | None]
 
 
 class TooManyError(Exception):
@@ -38,7 +40,7 @@ class _Part:
 
 
 def failing_records(
-    tasks: Sequence[RangeTask], error: DirectKafkaError, fails_with: Try, *, max_count: int
+    tasks: Sequence[RangeTask], error: DirectKafkaError, fails_with: FailureOf, *, max_count: int
 ) -> dict[RecordPlace, DirectKafkaError]:
     """The records that fail alone, and what with.
 
@@ -72,7 +74,7 @@ def failing_records(
     return found
 
 
-def _failing_halves(part: _Part, fails_with: Try, *, is_whole: bool) -> list[_Part]:
+def _failing_halves(part: _Part, fails_with: FailureOf, *, is_whole: bool) -> list[_Part]:
     left, right = halved(part.tasks)
     left_error = fails_with(left)
     if left_error is None:

@@ -35,7 +35,7 @@ from directkafka.pipeline.execution.native.dead_letters import LettersOfBatch
 from directkafka.pipeline.isolation.letters import reason_of, write_letters
 from directkafka.pipeline.isolation.policy import ON_ERROR_NAME, DeadLetterPolicy
 from directkafka.pipeline.isolation.ranges import RecordPlace, within, without
-from directkafka.pipeline.isolation.search import TooManyError, Try, failing_records
+from directkafka.pipeline.isolation.search import FailureOf, TooManyError, failing_records
 from directkafka.pipeline.retry import StopAsked
 from directkafka.sinks.api import BatchAttempt, LedgerEntry
 from directkafka.sinks.ledger import records_set_apart
@@ -188,7 +188,9 @@ class IsolatingWriter:
         except ISOLABLE as failure:
             return failure
 
-    def _find(self, name: BatchAttempt, tasks: Sequence[RangeTask], error: DirectKafkaError, fails_with: Try) -> None:
+    def _find(
+        self, name: BatchAttempt, tasks: Sequence[RangeTask], error: DirectKafkaError, fails_with: FailureOf
+    ) -> None:
         """Add the records that are the reason of a failure to those that are known; or raise it."""
         # Of two batches that are under way, one is committed before the next but one begins.
         self._reasons = {number: found for number, found in self._reasons.items() if number >= name.batch_id - 1}

@@ -19,7 +19,7 @@ from directkafka.kafka.consumer.range_task import RangeTask
 from directkafka.kafka.transactions.attempt_fencing import ClaimPlace
 from directkafka.offsets import OffsetRange, TopicPartition
 from directkafka.options.written_payloads import written_params
-from directkafka.payloads.encode import ColumnEncoder, column_encoders, encoded_schema, encoding_problems
+from directkafka.payloads.encode import ColumnEncoding, column_encodings, encoded_schema, encoding_problems
 from directkafka.sinks.api import BatchAttempt, SecondPhase, TaskReport
 from directkafka.sinks.capabilities import SinkCapabilities
 from directkafka.sinks.kafka.config import KafkaConfig
@@ -83,7 +83,7 @@ class KafkaSink(KafkaConfig, Clonable):
         )
         self._written = written_params(self.payloads or {}, where="a Kafka sink")
         #: What values and keys become, once the registry was asked.
-        self._encoders: tuple[ColumnEncoder, ...] = ()
+        self._encodings: tuple[ColumnEncoding, ...] = ()
         self._reads: Callable[[str, Callable[[], str]], bool] = _nothing_is_read
         self._ledger: str | None = None
 
@@ -139,9 +139,9 @@ class KafkaSink(KafkaConfig, Clonable):
             if self._is_read(name):
                 raise OptionError(option="topic", where="a Kafka sink", reason=f"{name} {_IS_READ}")
         self._store.check()
-        encoders = column_encoders(self._written, self.topic, may_register=False)
-        problems = encoding_problems(schema, encoders)
-        made = encoded_schema(schema, encoders)
+        encodings = column_encodings(self._written, self.topic, may_register=False)
+        problems = encoding_problems(schema, encodings)
+        made = encoded_schema(schema, encodings)
         if problems := problems + problems_of(made, topic=self.topic, topic_from=self._topic_from):
             self._refuse("; ".join(problems))
         if self.own_topics:
@@ -154,7 +154,7 @@ class KafkaSink(KafkaConfig, Clonable):
             SchemaMismatchError: see :meth:`check`.
         """
         self.check(schema)
-        self._encoders = column_encoders(self._written, self.topic)
+        self._encodings = column_encodings(self._written, self.topic)
 
     def task_writer(self, batch: BatchAttempt, schema: pa.Schema, *, task_count: int = 1) -> KafkaTaskWriter:
         """What each task of the first job runs: it hands over its rows, or says how many they are and where they go."""
@@ -162,7 +162,7 @@ class KafkaSink(KafkaConfig, Clonable):
             topic=self.topic,
             inline_bytes_max=self.inline_bytes_max // max(1, task_count),
             topic_from=self._topic_from,
-            encoders=self._encoders,
+            encodings=self._encodings,
         )
 
     def needs_second_phase(self, reports: Sequence[TaskReport]) -> bool:
@@ -200,7 +200,7 @@ class KafkaSink(KafkaConfig, Clonable):
             claims=claims,
         )
         return SecondPhase(
-            router=EncodingRouter(router, self._encoders) if self._encoders else router,
+            router=EncodingRouter(router, self._encodings) if self._encodings else router,
             claim_routing=claims.claim_routing,
             writer=writer,
             writer_count=writer_count,

@@ -22,7 +22,7 @@ from directkafka.kafka.records.encoder import ProducerIdentity
 from directkafka.kafka.transactions.attempt_fencing import ClaimPlace
 from directkafka.offsets import TopicPartition
 from directkafka.options.producer import TransactionOptions
-from directkafka.payloads.encode import ColumnEncoder, encoded
+from directkafka.payloads.encode import ColumnEncoding, encoded
 from directkafka.sinks.api import TARGET, TaskReport
 from directkafka.sinks.kafka.rows import TOPIC, Destinations, Router, aims_of, aims_to_payload, merge_aims
 from directkafka.sinks.staging import buffer, report_inline
@@ -36,18 +36,18 @@ class KafkaTaskWriter:
         topic: the sink's topic; None: a column names it.
         inline_bytes_max: up to this many bytes of Arrow data travel inside the report.
         topic_from: that column.
-        encoders: make bytes of values and keys that are none.
+        encodings: make bytes of values and keys that are none.
     """
 
     topic: str | None
     inline_bytes_max: int
     topic_from: str = TOPIC
-    encoders: tuple[ColumnEncoder, ...] = ()
+    encodings: tuple[ColumnEncoding, ...] = ()
 
     def __call__(self, batches: Iterator[pa.RecordBatch]) -> TaskReport:
         """Consume the task's rows; nothing is written."""
         # As they are written: a struct may be a fraction of its JSON.
-        rows = buffer(encoded(batches, self.encoders), bytes_max=self.inline_bytes_max)
+        rows = buffer(encoded(batches, self.encodings), bytes_max=self.inline_bytes_max)
         return report_inline(rows) if isinstance(rows, tuple) else self._count(rows)
 
     def _count(self, batches: Iterable[pa.RecordBatch]) -> TaskReport:
@@ -65,15 +65,15 @@ class EncodingRouter:
 
     Attributes:
         router: the router.
-        encoders: make the bytes.
+        encodings: make the bytes.
     """
 
     router: Router
-    encoders: tuple[ColumnEncoder, ...]
+    encodings: tuple[ColumnEncoding, ...]
 
     def __call__(self, batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
         """The rows as they are written, with the column :data:`~directkafka.sinks.api.TARGET`."""
-        return self.router(encoded(batches, self.encoders))
+        return self.router(encoded(batches, self.encodings))
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -28,7 +28,7 @@ from directkafka.options.producer import SinkOptions
 from directkafka.options.read_policy import read_columns
 from directkafka.options.source import SourceOptions, read_strategy
 from directkafka.options.spec import RawOptions
-from directkafka.payloads.encode import ColumnEncoder, column_encoders, encoding_problems
+from directkafka.payloads.encode import ColumnEncoding, column_encodings, encoding_problems
 from directkafka.payloads.reader_schemas import topics_of, with_reader_schemas
 from directkafka.python_worker import freeze_imports, log_to_stderr
 from directkafka.spark.schema import check_written, record_columns, record_schema
@@ -108,14 +108,14 @@ class DirectKafkaDataSource(DataSource):
             reason = "overwrite is not possible: what is in a topic stays; use append"
             raise OptionError(option="mode", reason=reason)
         options = self._sink_options(schema)
-        return BatchWriter(replace(options, payloads=()), self.notes, _encoders(options, schema))
+        return BatchWriter(replace(options, payloads=()), self.notes, _encodings(options, schema))
 
     def streamWriter(self, schema: StructType, overwrite: bool) -> DataSourceStreamWriter:  # noqa: N802
         """The sink of a stream, in any output mode: each row that a batch gives is written."""
         from directkafka.spark.datasource.writers import StreamWriter
 
         options = self._sink_options(schema)
-        return StreamWriter(replace(options, payloads=()), self.notes, _encoders(options, schema))
+        return StreamWriter(replace(options, payloads=()), self.notes, _encodings(options, schema))
 
     def _source_options(self, schema: StructType, *, streaming: bool) -> SourceOptions:
         options = SourceOptions.parse(dict(self.options), streaming=streaming)
@@ -139,16 +139,16 @@ class ListenedDataSource(DirectKafkaDataSource):
     _group_has_listener = True
 
 
-def _encoders(options: SinkOptions, schema: StructType) -> tuple[ColumnEncoder, ...]:
+def _encodings(options: SinkOptions, schema: StructType) -> tuple[ColumnEncoding, ...]:
     """What makes bytes of values and keys, checked against the rows' types; each job asks the registry here."""
     if not options.payloads:
         return ()
     from pyspark.sql.pandas.types import to_arrow_schema
 
-    encoders = column_encoders(options.payloads, options.topic, may_register=False)
-    if problems := encoding_problems(to_arrow_schema(schema, timezone="UTC"), encoders):
-        raise OptionError(option=f"{encoders[0].column}.format", reason="; ".join(problems))
-    return column_encoders(options.payloads, options.topic)
+    encodings = column_encodings(options.payloads, options.topic, may_register=False)
+    if problems := encoding_problems(to_arrow_schema(schema, timezone="UTC"), encodings):
+        raise OptionError(option=f"{encodings[0].column}.format", reason="; ".join(problems))
+    return column_encodings(options.payloads, options.topic)
 
 
 def _refuse_user_schema(schema: StructType, options: SourceOptions) -> None:

@@ -24,7 +24,7 @@ from directkafka.kafka.producer.sender import unknown_topic
 from directkafka.offsets import TopicPartition
 from directkafka.options.producer import SinkOptions
 from directkafka.options.read_policy import HEADERS
-from directkafka.payloads.encode import ColumnEncoder, encoded
+from directkafka.payloads.encode import ColumnEncoding, encoded
 from directkafka.python_worker import freeze_imports
 
 _PAUSE_S: Final = 0.1
@@ -35,7 +35,7 @@ def write_rows(
     options: SinkOptions,
     batches: Iterator[pa.RecordBatch],
     notes: Notes,
-    encoders: Sequence[ColumnEncoder] = (),
+    encodings: Sequence[ColumnEncoding] = (),
 ) -> int:
     """Write all rows, and wait for their acknowledgement.
 
@@ -43,7 +43,7 @@ def write_rows(
         options: the topic, the columns to write, and the producer's settings.
         batches: rows with the columns that :func:`directkafka.spark.schema.check_written` has accepted.
         notes: signs errors on their way to the driver.
-        encoders: make bytes of values and keys that are none.
+        encodings: make bytes of values and keys that are none.
 
     Returns:
         How many rows were written.
@@ -55,7 +55,7 @@ def write_rows(
     with notes.signing():
         # Without rows there is nothing to connect for.
         first = next((batch for batch in batches if batch.num_rows), None)
-        return 0 if first is None else _write(options, encoded(itertools.chain([first], batches), encoders))
+        return 0 if first is None else _write(options, encoded(itertools.chain([first], batches), encodings))
 
 
 def _write(options: SinkOptions, batches: Iterator[pa.RecordBatch]) -> int:

@@ -19,7 +19,7 @@ from pyspark.sql.datasource import (
 
 from directkafka.errors.transport import Notes
 from directkafka.options.producer import SinkOptions
-from directkafka.payloads.encode import ColumnEncoder
+from directkafka.payloads.encode import ColumnEncoding
 
 log = logging.getLogger("directkafka.sink")
 
@@ -32,12 +32,12 @@ class _Written(WriterCommitMessage):
 
 
 def _write(
-    options: SinkOptions, batches: Iterator[pa.RecordBatch], notes: Notes, encoders: Sequence[ColumnEncoder]
+    options: SinkOptions, batches: Iterator[pa.RecordBatch], notes: Notes, encodings: Sequence[ColumnEncoding]
 ) -> _Written:
     # Processes that only plan do not pay for the kernels.
     from directkafka.spark.datasource.write_task import write_rows
 
-    return _Written(write_rows(options, batches, notes, encoders))
+    return _Written(write_rows(options, batches, notes, encodings))
 
 
 def _count(messages: Sequence[WriterCommitMessage | None]) -> int:
@@ -47,14 +47,14 @@ def _count(messages: Sequence[WriterCommitMessage | None]) -> int:
 class BatchWriter(DataSourceArrowWriter):
     """Writes a frame's rows once."""
 
-    def __init__(self, options: SinkOptions, notes: Notes, encoders: Sequence[ColumnEncoder] = ()) -> None:
+    def __init__(self, options: SinkOptions, notes: Notes, encodings: Sequence[ColumnEncoding] = ()) -> None:
         self._options = options
-        self._encoders = encoders
+        self._encodings = encodings
         self._notes = notes
 
     def write(self, iterator: Iterator[pa.RecordBatch]) -> WriterCommitMessage:
         """The rows of one task, on an executor."""
-        return _write(self._options, iterator, self._notes, self._encoders)
+        return _write(self._options, iterator, self._notes, self._encodings)
 
     def commit(self, messages: list[WriterCommitMessage | None]) -> None:
         """Nothing: the rows are there."""
@@ -68,14 +68,14 @@ class BatchWriter(DataSourceArrowWriter):
 class StreamWriter(DataSourceStreamArrowWriter):
     """Writes the rows of a query's batches."""
 
-    def __init__(self, options: SinkOptions, notes: Notes, encoders: Sequence[ColumnEncoder] = ()) -> None:
+    def __init__(self, options: SinkOptions, notes: Notes, encodings: Sequence[ColumnEncoding] = ()) -> None:
         self._options = options
-        self._encoders = encoders
+        self._encodings = encodings
         self._notes = notes
 
     def write(self, iterator: Iterator[pa.RecordBatch]) -> WriterCommitMessage:
         """The rows of one task, on an executor."""
-        return _write(self._options, iterator, self._notes, self._encoders)
+        return _write(self._options, iterator, self._notes, self._encodings)
 
     def commit(self, messages: list[WriterCommitMessage | None], batchId: int) -> None:  # noqa: N803 - Spark's name
         """Nothing: the rows are there."""
