@@ -14,12 +14,14 @@ import ssl
 import time
 import urllib.error
 import urllib.request
+from collections.abc import Callable, Hashable
 from dataclasses import dataclass
 from functools import cache, cached_property
 from http import HTTPStatus
 from http.client import HTTPException
-from typing import Any, Final
+from typing import Any, Final, TypeVar
 from urllib.parse import quote
+from uuid import UUID
 
 from tenacity import Retrying, retry_if_exception_type, stop_after_attempt, stop_after_delay, wait_exponential
 
@@ -54,6 +56,11 @@ _NOT_FOUND: Final = frozenset({40401, 40402, 40403})
 _NUMBER_MAX: Final = (1 << 31) - 1
 #: How long it is believed that the registry does not have a schema, in seconds.
 _MISSED_S: Final = 5.0
+#: Of the contexts of a registry the one whose schemas are asked for by their numbers.
+_DEFAULT_CONTEXT: Final = "."
+
+Key = TypeVar("Key", bound=Hashable)
+Found = TypeVar("Found")
 
 
 @dataclass(frozen=True, slots=True)
@@ -83,7 +90,8 @@ class RegistryClient:
     def __init__(self, registry: Registry) -> None:
         self._registry = registry
         self._by_id: dict[int, RegisteredSchema] = {}
-        self._missed: dict[int, tuple[float, SchemaNotFoundError]] = {}
+        self._ids: dict[UUID, int] = {}
+        self._missed: dict[object, tuple[float, SchemaNotFoundError]] = {}
 
     def schema(self, number: int) -> RegisteredSchema:
         """The schema that records name by a number.
@@ -93,17 +101,43 @@ class RegistryClient:
             RegistryUnavailableError: it does not answer.
             RegistryAccessError: it refuses.
         """
-        if number not in self._by_id:
-            missed_at, missed = self._missed.get(number, (0.0, None))
+        path, wanted = f"/schemas/ids/{number}", f"schema {number}"
+        return self._once(self._by_id, number, lambda: self._registered(self._get(path, wanted), number))
+
+    def id_of_guid(self, guid: UUID) -> int:
+        """The number of the schema that records name by a GUID, in the registry's default context.
+
+        Raises:
+            SchemaNotFoundError: the registry does not have it, or only in other contexts.
+            RegistryUnavailableError: it does not answer.
+            RegistryAccessError: it refuses.
+        """
+        return self._once(self._ids, guid, lambda: self._id_of_guid(guid, f"the schema with the GUID {guid}"))
+
+    def _id_of_guid(self, guid: UUID, wanted: str) -> int:
+        answer = self._json(f"/schemas/guids/{guid}/ids", wanted, kind=list)
+        try:
+            numbers = {str(one["context"]): one for one in answer}
+        except (TypeError, LookupError):
+            raise self._malformed(f"its answer for {wanted} is none of a schema registry's") from None
+        if _DEFAULT_CONTEXT in numbers:
+            return self._number(numbers[_DEFAULT_CONTEXT], wanted)
+        others = ", ".join(sorted(map(one_line, numbers)))[:_CAUSE_LENGTH_MAX]
+        cause = f"it is in other contexts than the default one: {others}" if numbers else "no context has it"
+        raise SchemaNotFoundError(registry=self._registry.shown, wanted=wanted, cause=cause)
+
+    def _once(self, known: dict[Key, Found], key: Key, ask: Callable[[], Found]) -> Found:
+        """What never changes is asked for once; that it is not there is believed for some seconds."""
+        if key not in known:
+            missed_at, missed = self._missed.get(key, (0.0, None))
             if missed is not None and time.monotonic() - missed_at < _MISSED_S:
                 raise missed
             try:
-                answer = self._get(f"/schemas/ids/{number}", f"schema {number}")
+                known[key] = ask()
             except SchemaNotFoundError as error:
-                self._missed[number] = time.monotonic(), error
+                self._missed[key] = time.monotonic(), error
                 raise
-            self._by_id[number] = self._registered(answer, number)
-        return self._by_id[number]
+        return known[key]
 
     def version(self, subject: str, version: str) -> RegisteredSchema:
         """A version of a subject's schema.
@@ -118,7 +152,7 @@ class RegistryClient:
             RegistryAccessError: it refuses.
         """
         answer = self._version(subject, version)
-        number = self._number(answer, subject)
+        number = self._number(answer, f"the subject {subject}")
         found = self._registered(answer, number)
         self._by_id.setdefault(number, found)
         return found
@@ -145,12 +179,12 @@ class RegistryClient:
             answer = self._json(f"{path}/versions" if registers else path, wanted, json.dumps(body).encode())
         except SchemaNotFoundError as error:
             raise SchemaNotRegisteredError(registry=error.registry, subject=subject, cause=error.cause) from None
-        return self._number(answer, subject)
+        return self._number(answer, f"the subject {subject}")
 
-    def _number(self, answer: dict[str, Any], subject: str) -> int:
+    def _number(self, answer: dict[str, Any], wanted: str) -> int:
         number = answer.get("id")
         if type(number) is not int or not 0 <= number <= _NUMBER_MAX:
-            raise self._malformed(f"its answer for the subject {subject} has no id")
+            raise self._malformed(f"its answer for {wanted} has no id")
         return number
 
     def _version(self, subject: str, version: str) -> dict[str, Any]:
@@ -195,15 +229,15 @@ class RegistryClient:
 
     def _get(self, path: str, wanted: str) -> dict[str, Any]:
         """A document that has a schema."""
-        answer = self._json(path, wanted)
+        answer: dict[str, Any] = self._json(path, wanted)
         try:
             _text(answer)
         except (TypeError, LookupError):
             raise self._malformed(f"its answer for {wanted} is none of a schema registry's") from None
         return answer
 
-    def _json(self, path: str, wanted: str, body: bytes | None = None) -> dict[str, Any]:
-        """A document; with a body, the answer to that."""
+    def _json(self, path: str, wanted: str, body: bytes | None = None, *, kind: type = dict) -> Any:
+        """A document, or a list; with a body, the answer to that."""
         tries = Retrying(
             retry=retry_if_exception_type(ConnectionError),
             stop=stop_after_attempt(_TRIES) | stop_after_delay(_TRYING_S),
@@ -220,7 +254,7 @@ class RegistryClient:
             answer = json.loads(content)
         except (ValueError, RecursionError):
             answer = None
-        if not isinstance(answer, dict):
+        if not isinstance(answer, kind):
             raise self._malformed(f"its answer for {wanted} is none of a schema registry's")
         return answer
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from typing import Any, Final, Protocol
+from uuid import UUID
 
 import numpy as np
 import pyarrow as pa
@@ -10,7 +11,7 @@ import pyarrow as pa
 from directkafka.errors.registry import SchemaNotFoundError
 from directkafka.payloads.kernels.nodes import IS_NULL, IS_UNKNOWN
 from directkafka.payloads.registry.client import RegisteredSchema, RegistryClient
-from directkafka.payloads.registry.frames import NO_SCHEMA, Frames, read_frames, read_headers
+from directkafka.payloads.registry.frames import FIRST_GUID, NO_SCHEMA, Frames, read_frames, read_headers
 from directkafka.payloads.texts import Texts, plain
 
 #: Schemas of one batch that the registry does not have, before the others are no longer asked for: bytes that are no
@@ -101,7 +102,8 @@ class RegisteredDecoder:
         return read_headers(texts, nulls, self.headers, self._header, names_messages=names_messages)
 
     def _programs_of(self, frames: Frames, nulls: Any) -> Any:
-        programs, missed = np.where(nulls, IS_NULL, IS_UNKNOWN).astype(np.int64), list[int]()
+        programs, missed = np.where(nulls, IS_NULL, IS_UNKNOWN).astype(np.int64), list[object]()
+        self._replace_guids(frames, missed)
         rows = np.flatnonzero(frames.schemas != NO_SCHEMA)
         # Numbers of schemas have 31 bits.
         keys, places = np.unique((frames.messages[rows] << 32) | frames.schemas[rows], return_inverse=True)
@@ -114,7 +116,31 @@ class RegisteredDecoder:
                 frames.problems[row] = str(found[place])
         return programs
 
-    def _program(self, number: int, indexes: tuple[int, ...], missed: list[int]) -> int | str:
+    def _replace_guids(self, frames: Frames, missed: list[object]) -> None:
+        """Put the numbers of schemas in place of their GUIDs, or say of their records why there is none."""
+        rows = np.flatnonzero(frames.schemas <= FIRST_GUID)
+        if not len(rows):
+            return
+        codes = FIRST_GUID - frames.schemas[rows]
+        found = [self._number(guid, missed) for guid in frames.guids]
+        numbers = np.array([NO_SCHEMA if isinstance(number, str) else number for number in found], np.int64)
+        frames.schemas[rows] = numbers[codes]
+        for row, code in zip(rows.tolist(), codes.tolist(), strict=True) if NO_SCHEMA in numbers else ():
+            if numbers[code] == NO_SCHEMA:
+                frames.problems[row] = str(found[code])
+
+    def _number(self, guid: UUID, missed: list[object]) -> int | str:
+        if len(missed) == _MISSED_MAX:
+            return f"the schema with the GUID {guid} was not asked for: {_MISSED_MAX} others of this batch are unknown"
+        try:
+            return self._client.id_of_guid(guid)
+        except SchemaNotFoundError as error:
+            if self._is_strict:
+                raise
+            missed.append(guid)
+            return str(error)
+
+    def _program(self, number: int, indexes: tuple[int, ...], missed: list[object]) -> int | str:
         key = number, indexes
         if key not in self._programs:
             if len(missed) == _MISSED_MAX:

@@ -1,13 +1,15 @@
 """The bytes in front of a record that name its schema, as Confluent's serializers write them; or a header that does.
 
 A zero byte, and the schema's number in four bytes, the highest first; then, if the schema has several messages, which
-of them it is (:mod:`.message_indexes`). In a header it is the same, and the record has nothing in front.
+of them it is (:mod:`.message_indexes`). In a header it is the same, and the record has nothing in front. There it may
+also be a one, and the schema's GUID in 16 bytes.
 """
 
 from __future__ import annotations
 
 from dataclasses import dataclass
 from typing import Any, Final
+from uuid import UUID
 
 import numpy as np
 import pyarrow as pa
@@ -21,12 +23,13 @@ FRAME: Final = 5
 #: The headers that may name a record's schemas instead.
 SCHEMA_HEADERS: Final = {"value": "__value_schema_id", "key": "__key_schema_id"}
 _MAGIC: Final = 0
-#: What a header has besides, and how many bytes it is: a one, and 16 bytes.
-_GUID: Final = "a schema's GUID, and only numbers are read"
-_GUID_BYTES: Final = 17
+_GUID_MAGIC: Final = 1
+_GUID_FRAME: Final = 17
 _SCHEMA_MAX: Final = (1 << 31) - 1
 #: In place of a number: the record is null, or names none.
 NO_SCHEMA: Final = -1
+#: In place of a number: the first of the GUIDs. The second one is a number below, and so on.
+FIRST_GUID: Final = -2
 
 
 @dataclass(frozen=True, slots=True)
@@ -34,11 +37,13 @@ class Frames:
     """What the records of a column say of their schemas.
 
     Attributes:
-        schemas: int64, of each record its schema's number, or :data:`NO_SCHEMA`.
+        schemas: int64, of each record its schema's number, or :data:`NO_SCHEMA`, or one of :data:`FIRST_GUID` and
+            below.
         starts: int64, of each record the position of its first byte behind the frame.
         problems: what is wrong with a record, by its number.
         messages: int64, of each record the place of its message's indexes in ``paths``.
         paths: the indexes of messages.
+        guids: of schemas that records name in this way.
     """
 
     schemas: Any
@@ -46,6 +51,7 @@ class Frames:
     problems: dict[int, str]
     messages: Any
     paths: list[tuple[int, ...]]
+    guids: list[UUID]
 
 
 def read_frames(texts: Texts, nulls: Any, *, names_messages: bool = False) -> Frames:
@@ -56,6 +62,10 @@ def read_frames(texts: Texts, nulls: Any, *, names_messages: bool = False) -> Fr
         nulls: bool, which records are null.
         names_messages: whether a message is named behind the schema.
     """
+    return _read(texts, nulls, names_messages=names_messages, has_guids=False)
+
+
+def _read(texts: Texts, nulls: Any, *, names_messages: bool, has_guids: bool) -> Frames:
     starts = texts.ends[:-1]
     lengths = texts.ends[1:] - starts
     framed = np.flatnonzero(~nulls & (lengths >= FRAME))
@@ -73,6 +83,12 @@ def read_frames(texts: Texts, nulls: Any, *, names_messages: bool = False) -> Fr
     for number, found in zip(framed[~known].tolist(), magic[~known].tolist(), strict=True):
         problems[number] = f"it begins with the byte 0x{found:02x}, not with 0x00 and a schema's number"
     behind = np.where(schemas == NO_SCHEMA, starts, starts + FRAME)
+    guids: list[UUID] = []
+    if has_guids:
+        rows = np.flatnonzero(~nulls & (lengths >= _GUID_FRAME))
+        rows = rows[texts.data[starts[rows]] == _GUID_MAGIC]
+        codes, guids = _guids(texts.data, starts[rows] + 1)
+        schemas[rows], behind[rows] = FIRST_GUID - codes, starts[rows] + _GUID_FRAME
     messages, paths = np.zeros(len(starts), np.int64), [FIRST]
     if names_messages:
         rows = np.flatnonzero(schemas != NO_SCHEMA)
@@ -81,7 +97,7 @@ def read_frames(texts: Texts, nulls: Any, *, names_messages: bool = False) -> Fr
         for place, problem in found_messages.problems.items():
             problems[int(rows[place])] = problem
         schemas[[int(rows[place]) for place in found_messages.problems]] = NO_SCHEMA
-    return Frames(schemas, behind, problems, messages, paths)
+    return Frames(schemas, behind, problems, messages, paths, guids)
 
 
 def read_headers(texts: Texts, nulls: Any, headers: pa.Array, name: str, *, names_messages: bool = False) -> Frames:
@@ -106,7 +122,8 @@ def read_headers(texts: Texts, nulls: Any, headers: pa.Array, name: str, *, name
     own = {number: problem for number, problem in problems.items() if not nulls[number]}
     named = set(rows.tolist())
     kept = {number: problem for number, problem in found.problems.items() if number not in named}
-    return Frames(found.schemas, found.starts, kept | own, found.messages, found.paths + own_frames.paths)
+    paths = found.paths + own_frames.paths
+    return Frames(found.schemas, found.starts, kept | own, found.messages, paths, own_frames.guids)
 
 
 def _of_headers(headers: pa.Array, name: str, *, names_messages: bool) -> tuple[Any, Frames, dict[int, str]]:
@@ -119,18 +136,23 @@ def _of_headers(headers: pa.Array, name: str, *, names_messages: bool) -> tuple[
     rows, chosen = rows[last], chosen[last]
     found = entries.field("value").take(pa.array(chosen))
     values = Texts.of(found)
-    frames = read_frames(values, found.is_null().to_numpy(zero_copy_only=False), names_messages=names_messages)
-    lengths = values.ends[1:] - values.ends[:-1]
+    nulls = found.is_null().to_numpy(zero_copy_only=False)
+    frames = _read(values, nulls, names_messages=names_messages, has_guids=True)
     # Behind the schema, and the message, there is nothing.
     frames.schemas[frames.starts != values.ends[1:]] = NO_SCHEMA
-    problems = {
-        int(rows[index]): f"the header {name} names {_GUID if lengths[index] == _GUID_BYTES else 'no schema'}"
-        for index in np.flatnonzero(frames.schemas == NO_SCHEMA)
-    }
-    return rows, frames, problems
+    nameless = rows[frames.schemas == NO_SCHEMA].tolist()
+    return rows, frames, dict.fromkeys(nameless, f"the header {name} names no schema")
 
 
 def _numbers(data: Any, starts: Any) -> tuple[Any, Any]:
     """Of each place the byte there, and the number in the four bytes behind it."""
     digits = [data[starts + place].astype(np.int64) for place in range(FRAME)]
     return digits[0], (digits[1] << 24) | (digits[2] << 16) | (digits[3] << 8) | digits[4]
+
+
+def _guids(data: Any, starts: Any) -> tuple[Any, list[UUID]]:
+    """Of each place which of the GUIDs stands there, and the GUIDs."""
+    length = _GUID_FRAME - 1
+    found = np.ascontiguousarray(data[starts[:, None] + np.arange(length)]).view(f"V{length}").reshape(-1)
+    different, codes = np.unique(found, return_inverse=True)
+    return codes.reshape(-1), [UUID(bytes=one.tobytes()) for one in different]

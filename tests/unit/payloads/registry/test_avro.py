@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 from collections.abc import Iterator
 from typing import Any
+from uuid import UUID
 
 import pyarrow as pa
 import pytest
@@ -134,3 +135,65 @@ def test_a_schema_may_refer_to_others() -> None:
     outer = record({"name": "e", "type": "a.E"})
     schema = parse_registered((json.dumps(inner), json.dumps(outer)))
     assert schema.definition(schema.type.fields[0].type).symbols == ("A",)
+
+
+GUIDS = [UUID(int=number) for number in range(1, 4)]
+
+
+def in_headers(*values: bytes) -> pa.Array:
+    kind = pa.list_(pa.struct([("key", pa.string()), ("value", pa.binary())]))
+    return pa.array([[(HEADER, value)] for value in values], kind)
+
+
+def test_a_header_may_name_the_schema_by_its_guid(decoder: RegisteredDecoder, server: RegistryServer) -> None:
+    for guid, number in zip(GUIDS, (2, 1), strict=False):
+        server.answers[f"/schemas/guids/{guid}/ids"] = 200, [{"context": ".", "id": number}]
+    new, old = written(NEW, [{"id": 2, "page": ("string", "/2")}])[0], written(OLD, [{"id": 1}])[0]
+    rows = pa.array([new, old, old, new], pa.binary())
+    for _ in range(2):
+        decoder.headers = in_headers(*(b"\1" + GUIDS[place].bytes for place in (0, 1, 2, 0)))
+        found = decoder.decode(rows).to_pylist()
+        assert [row["id"] for row in found] == [2, 1, None, 2]
+        assert decoder.schema_ids.to_pylist() == [2, 1, None, 2]
+        [(number, problem)] = decoder.problems.items()
+        assert number == 2
+        assert f"does not have the schema with the GUID {GUIDS[2]}: HTTP 404" in problem
+    assert len(server.asked) == len({*server.asked})
+
+
+def test_guids_that_nobody_knows_are_not_asked_for_one_by_one(
+    decoder: RegisteredDecoder, server: RegistryServer
+) -> None:
+    decoder.headers = in_headers(*(b"\1" + UUID(int=number).bytes for number in range(100)))
+    decoder.decode(pa.array([b"\2"] * 100, pa.binary()))
+    assert len(decoder.problems) == 100
+    assert "was not asked for: 20 others of this batch are unknown" in decoder.problems[99]
+    assert len(server.asked) == 20
+
+
+def test_where_records_are_set_apart_a_guid_must_be_known(server: RegistryServer) -> None:
+    client = RegistryClient(Registry(urls=(server.url,), option="value.registry.url"))
+    strict = RegisteredDecoder(AvroRecords(parse_schema(json.dumps(NEW))), client, HEADER, is_strict=True)
+    strict.headers = in_headers(b"\1" + GUIDS[0].bytes)
+    with pytest.raises(SchemaNotFoundError, match=f"does not have the schema with the GUID {GUIDS[0]}: HTTP 404"):
+        strict.decode(pa.array([b"\2"], pa.binary()))
+
+
+def test_what_confluent_s_serializer_names_in_a_header_is_read(
+    decoder: RegisteredDecoder, server: RegistryServer
+) -> None:
+    from confluent_kafka.schema_registry import SchemaRegistryClient, header_schema_id_serializer
+    from confluent_kafka.schema_registry.avro import AvroSerializer
+    from confluent_kafka.serialization import MessageField, SerializationContext
+
+    registry = SchemaRegistryClient.new_client({"url": "mock://here"})
+    serialize: Any = AvroSerializer(
+        registry, json.dumps(NEW), conf={"schema.id.serializer": header_schema_id_serializer}
+    )
+    headers: list[tuple[str, bytes]] = []
+    value = serialize({"id": 7, "page": "/7"}, SerializationContext("clicks", MessageField.VALUE, headers))
+    [(name, named)] = headers
+    assert name == HEADER
+    server.answers[f"/schemas/guids/{UUID(bytes=named[1:])}/ids"] = 200, [{"context": ".", "id": 2}]
+    decoder.headers = in_headers(named)
+    assert decoder.decode(pa.array([value], pa.binary())).to_pylist() == [{"id": 7, "page": "/7"}]

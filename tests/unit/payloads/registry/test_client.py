@@ -4,9 +4,11 @@ from __future__ import annotations
 
 import socket
 from collections.abc import Iterator
+from typing import Any
+from uuid import UUID
 
 import pytest
-from tests.registry_server import RegistryServer, running
+from tests.registry_server import NOT_FOUND, RegistryServer, running
 
 from directkafka.errors.registry import (
     RegistryAccessError,
@@ -160,6 +162,55 @@ def test_a_schema_that_is_not_there_is_not_asked_for_again_at_once(
     monkeypatch.setattr(module, "_MISSED_S", 0.0)
     server.add(9, "string")
     assert client.schema(9).id == 9
+
+
+GUID = UUID("89791762-2336-4186-9674-299b90a802e2")
+IDS = f"/schemas/guids/{GUID}/ids"
+
+
+def test_a_guid_is_asked_for_its_number_in_the_default_context_once(server: RegistryServer) -> None:
+    server.answers[IDS] = 200, [{"context": ".other", "id": 3}, {"context": ".", "id": 7}]
+    client = client_of(server.url)
+    assert [client.id_of_guid(GUID) for _ in range(2)] == [7, 7]
+    assert server.asked == [IDS]
+
+
+@pytest.mark.parametrize(
+    ("answer", "said"),
+    [
+        ((200, []), "no context has it"),
+        (
+            (200, [{"context": ".a", "id": 3}, {"context": ".b\x1b", "id": 4}]),
+            "in other contexts than the default one: ",
+        ),
+        ((404, NOT_FOUND), "HTTP 404, Schema 9 not found"),
+    ],
+)
+def test_a_guid_that_the_registry_does_not_have_is_told(server: RegistryServer, answer: Any, said: str) -> None:
+    server.answers[IDS] = answer
+    client = client_of(server.url)
+    for _ in range(2):
+        with pytest.raises(
+            SchemaNotFoundError, match=f"does not have the schema with the GUID {GUID}: {said}"
+        ) as caught:
+            client.id_of_guid(GUID)
+        assert "\x1b" not in str(caught.value)
+    assert server.asked == [IDS]
+
+
+@pytest.mark.parametrize("answer", [{}, ["x"], [{"context": "."}], [{"context": ".", "id": "7"}], [{"id": 7}]])
+def test_what_is_no_number_of_a_guid_is_told(server: RegistryServer, answer: Any) -> None:
+    server.answers[IDS] = 200, answer
+    with pytest.raises(RegistryAccessError, match=f"its answer for the schema with the GUID {GUID} "):
+        client_of(server.url).id_of_guid(GUID)
+
+
+def test_a_registry_that_knows_no_guids_is_not_believed_that_it_lacks_one(server: RegistryServer) -> None:
+    server.answers[IDS] = 404, {"error_code": 404, "message": "HTTP 404 Not Found"}
+    with pytest.raises(
+        RegistryUnavailableError, match=f"does not answer for the schema with the GUID {GUID}: HTTP 404"
+    ):
+        client_of(server.url).id_of_guid(GUID)
 
 
 def test_an_answer_that_does_not_end_is_given_up(server: RegistryServer, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+from uuid import UUID
+
 import numpy as np
 import pyarrow as pa
 
-from directkafka.payloads.registry.frames import NO_SCHEMA, read_frames, read_headers
+from directkafka.payloads.registry.frames import FIRST_GUID, NO_SCHEMA, read_frames, read_headers
 from directkafka.payloads.texts import Texts
 
 NAME = "__value_schema_id"
@@ -48,7 +50,7 @@ def test_a_header_counts_before_what_stands_in_front() -> None:
             [],
             [(NAME, framed(1, b"")), (NAME, framed(8, b""))],
             [(NAME, framed(7, b""))],
-            [(NAME, b"\1" + bytes(16))],
+            [(NAME, b"\1" + bytes(15))],
             [(NAME, framed(1, b"")), (NAME, None)],
             None,
         ],
@@ -58,6 +60,41 @@ def test_a_header_counts_before_what_stands_in_front() -> None:
     assert found.schemas.tolist() == [7, 2, 8, NO_SCHEMA, NO_SCHEMA, NO_SCHEMA, 9]
     assert (found.starts - texts.ends[:-1]).tolist() == [0, 5, 0, 0, 0, 0, 5]
     assert found.problems == {
-        4: f"the header {NAME} names a schema's GUID, and only numbers are read",
+        4: f"the header {NAME} names no schema",
         5: f"the header {NAME} names no schema",
     }
+
+
+ONE, TWO = UUID(int=1), UUID("89791762-2336-4186-9674-299b90a802e2")
+
+
+def named(guid: UUID, message: bytes = b"") -> bytes:
+    return b"\1" + guid.bytes + message
+
+
+def test_a_header_may_have_a_guid_in_place_of_a_number() -> None:
+    texts, nulls = column([b"a", framed(3), b"b", b"c", None, b"d"])
+    values = [named(TWO), None, named(ONE), named(TWO), named(ONE), named(ONE) + b"x"]
+    headers = pa.array([None if value is None else [(NAME, value)] for value in values], HEADERS)
+    found = read_headers(texts, nulls, headers, NAME)
+    names = [number if number >= NO_SCHEMA else found.guids[FIRST_GUID - number] for number in found.schemas.tolist()]
+    assert names == [TWO, 3, ONE, TWO, NO_SCHEMA, NO_SCHEMA]
+    assert (found.starts - texts.ends[:-1]).tolist() == [0, 5, 0, 0, 0, 0]
+    assert found.problems == {5: f"the header {NAME} names no schema"}
+
+
+def test_a_message_may_be_named_behind_a_guid() -> None:
+    texts, nulls = column([b"a", b"b", b"c"])
+    values = [named(ONE, b"\4\2\4"), named(ONE, b"\0"), named(ONE)]
+    headers = pa.array([[(NAME, value)] for value in values], HEADERS)
+    found = read_headers(texts, nulls, headers, NAME, names_messages=True)
+    assert found.guids == [ONE]
+    assert [found.paths[place] for place in found.messages.tolist()[:2]] == [(1, 2), (0,)]
+    assert found.problems == {2: f"the header {NAME} names no schema"}
+
+
+def test_a_guid_stands_only_in_a_header() -> None:
+    texts, nulls = column([named(ONE) + b"x"])
+    found = read_frames(texts, nulls)
+    assert found.schemas.tolist() == [NO_SCHEMA]
+    assert found.problems == {0: "it begins with the byte 0x01, not with 0x00 and a schema's number"}
