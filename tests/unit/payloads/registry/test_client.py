@@ -181,7 +181,7 @@ def test_a_guid_is_asked_for_its_number_in_the_default_context_once(server: Regi
         ((200, []), "no context has it"),
         (
             (200, [{"context": ".a", "id": 3}, {"context": ".b\x1b", "id": 4}]),
-            "in other contexts than the default one: ",
+            "it is in other contexts than the default one: ",
         ),
         ((404, NOT_FOUND), "HTTP 404, Schema 9 not found"),
     ],
