@@ -51,10 +51,16 @@ def pytest_configure_node(node: Any) -> None:
     node.workerinput[_ADDRESSES] = stash[_SERVERS].addresses()
 
 
+@pytest.hookimpl(trylast=True)
 def pytest_unconfigure(config: pytest.Config) -> None:
-    """End the run's servers; also after a worker died."""
+    """End the run's servers; also after a worker died.
+
+    And give the garbage collector all of it back, when pytest has looked for garbage: libraries in C look at their end
+    for what is left, and say so.
+    """
     if _SERVERS in config.stash:
         config.stash[_SERVERS].stop()
+    gc.unfreeze()
 
 
 @pytest.hookimpl(trylast=True)
@@ -68,14 +74,8 @@ def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item
 
 def pytest_collection_finish() -> None:
     """Spare the garbage collector what lives for the whole run: else it goes through all of that each time."""
-    gc.enable()
-    gc.collect()
     gc.freeze()
-
-
-def pytest_sessionfinish() -> None:
-    """Give it all back: libraries in C look at their end for what is left, and say so."""
-    gc.unfreeze()
+    gc.enable()
 
 
 @pytest.hookimpl(optionalhook=True)

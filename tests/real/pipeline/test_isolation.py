@@ -58,34 +58,42 @@ def letters(world: World) -> list[tuple[Any, ...]]:
 
 
 @pytest.fixture
-def mixed(world: World) -> World:
-    """Numbers with two records among them that are none, and numbers behind these."""
-    for partition, value in BAD.items():
+def bad() -> dict[int, bytes]:
+    return BAD
+
+
+@pytest.fixture
+def mixed(world: World, bad: dict[int, bytes]) -> World:
+    """Numbers with records among them that are none, and numbers behind these."""
+    for partition, value in bad.items():
         add(world, value, partition=partition)
     add(world, *(str(number).encode() for number in range(COUNT, 2 * COUNT)), partition=1)
     return world
 
 
 @pytest.mark.parametrize(
-    "transform",
+    ("transform", "bad"),
     [
-        pytest.param(QUERY, id="sql", marks=pytest.mark.slow),
-        pytest.param(by_python, id="python", marks=pytest.mark.slow),
-        pytest.param(ArrowTransform(by_arrow), id="arrow"),
+        pytest.param(QUERY, BAD, id="sql", marks=pytest.mark.slow),
+        pytest.param(by_python, BAD, id="python", marks=pytest.mark.slow),
+        pytest.param(ArrowTransform(by_arrow), BAD, id="arrow", marks=pytest.mark.slow),
+        pytest.param(ArrowTransform(by_arrow), {0: BAD[0]}, id="arrow-one"),
     ],
 )
-def test_records_for_which_the_transform_raises_are_set_apart(transform: Any, mixed: World) -> None:
+def test_records_for_which_the_transform_raises_are_set_apart(
+    transform: Any, mixed: World, bad: dict[int, bytes]
+) -> None:
     pipeline = mixed.pipeline(transform, dead_letters=policy(mixed))
     pipeline.run()
     assert mixed.numbers() == list(range(2 * COUNT))
     found = letters(mixed)
-    assert [bytes(value) for value, _ in found] == list(BAD.values())
+    assert [bytes(value) for value, _ in found] == list(bad.values())
     assert all(reason.startswith("TransformError: ") for _, reason in found)
     assert all(finding.is_right for finding in verify(pipeline))
     totals = mixed.query("SELECT total_rows FROM directkafka_ledger WHERE pipeline = 'numbers'")
-    assert totals == [({"records": 2 * COUNT, "letters": 2, "(records set apart)": 2},)]
+    assert totals == [({"records": 2 * COUNT, "letters": len(bad), "(records set apart)": len(bad)},)]
     kept = mixed.query("SELECT count(*) FROM letters WHERE key = 'some key' AND timestamp IS NOT NULL")
-    assert kept == [(2,)]
+    assert kept == [(len(bad),)]
 
 
 @pytest.mark.parametrize(

@@ -39,6 +39,8 @@ from directkafka.plain_text import one_line
 _TIMEOUT_S: Final = 5.0
 _TRYING_S: Final = 15.0
 _TRIES: Final = 4
+#: Before the second try; before each further one it is twice as long.
+_WAIT_S: Final = 0.2
 _ANSWER_BYTES_MAX: Final = 16 * 1024 * 1024
 _PIECE_BYTES: Final = 64 * 1024
 _CAUSE_LENGTH_MAX: Final = 300
@@ -241,7 +243,7 @@ class RegistryClient:
         tries = Retrying(
             retry=retry_if_exception_type(ConnectionError),
             stop=stop_after_attempt(_TRIES) | stop_after_delay(_TRYING_S),
-            wait=wait_exponential(multiplier=0.2),
+            wait=wait_exponential(multiplier=_WAIT_S),
             reraise=True,
         )
         try:

@@ -26,6 +26,11 @@ LEG = {"type": "record", "name": "Leg", "fields": [{"name": "at", "type": "Airpo
 AIRPORT = {"type": "enum", "name": "Airport", "symbols": ["IAH"]}
 
 
+@pytest.fixture(autouse=True)
+def _no_wait(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(module, "_WAIT_S", 0.01)
+
+
 @pytest.fixture
 def server() -> Iterator[RegistryServer]:
     with running() as found:
