@@ -37,9 +37,9 @@ SchemaPolicy = Annotated[
 ModeName = Annotated[
     Mode,
     Field(
-        description="How rows meet those that are there: append; ignore (rows that violate a unique index are left "
-        "out; in Delta, rows whose key is there); upsert (a row replaces the row of its key); merge (one row per key, "
-        "to which numbers are added); replace (a batch's rows become the whole table)."
+        description="How rows meet those that are there: append; ignore (rows that are there already are left "
+        "out); upsert (a row replaces the row of its key); merge (one row per key, to which numbers are added); "
+        "replace (a batch's rows become the whole table)."
     ),
 ]
 KeyColumns = Annotated[

@@ -1,67 +1,37 @@
-"""The client of a schema registry: requests of Confluent's REST API, tried again while the registry is away.
+"""The client of a schema registry: what it has, asked for once.
 
 Schemas never change under their ids, so each is asked for once in a process, with what it refers to. That the registry
-has no such schema is believed of the registry itself alone, by its own error code, and for some seconds: what a proxy
-answers on the way says nothing about schemas. Nothing that the server says is shown but its own error message; no login
-is sent where a redirect leads.
+does not have one is believed for some seconds.
 """
 
 from __future__ import annotations
 
-import base64
 import json
-import ssl
+import re
 import time
-import urllib.error
-import urllib.request
-from collections.abc import Callable, Hashable
+from collections.abc import Callable
 from dataclasses import dataclass
 from functools import cache, cached_property
-from http import HTTPStatus
-from http.client import HTTPException
 from typing import Any, Final, TypeVar
 from urllib.parse import quote
 from uuid import UUID
 
-from tenacity import Retrying, retry_if_exception_type, stop_after_attempt, stop_after_delay, wait_exponential
-
-from directkafka.errors.registry import (
-    RegistryAccessError,
-    RegistryUnavailableError,
-    SchemaNotFoundError,
-    SchemaNotRegisteredError,
-)
-from directkafka.kafka.network.tls import make_context
-from directkafka.options.registry import BASIC, Registry
+from directkafka.errors.registry import SchemaNotFoundError, SchemaNotRegisteredError
+from directkafka.options.registry import Registry
+from directkafka.payloads.registry.rest_service import SAID_LENGTH_MAX, RestService
 from directkafka.plain_text import one_line
 
-#: How long one address may be silent, and after what time no further try is begun, in seconds.
-_TIMEOUT_S: Final = 5.0
-_TRYING_S: Final = 15.0
-_TRIES: Final = 4
-#: Before the second try; before each further one it is twice as long.
-_WAIT_S: Final = 0.2
-_ANSWER_BYTES_MAX: Final = 16 * 1024 * 1024
-_PIECE_BYTES: Final = 64 * 1024
-_CAUSE_LENGTH_MAX: Final = 300
-#: Schemas that one schema may bring with it.
+#: Schemas that one schema may bring with it, and how deep they may refer to one another.
 _REFERENCES_MAX: Final = 1000
-_CONTENT: Final = "application/vnd.schemaregistry.v1+json"
-_ACCEPT: Final = "application/vnd.schemaregistry.v1+json, application/json"
-#: References in one another.
 _REFERENCES_DEPTH_MAX: Final = 50
-_REFUSED: Final = frozenset({HTTPStatus.UNAUTHORIZED, HTTPStatus.FORBIDDEN, HTTPStatus.PROXY_AUTHENTICATION_REQUIRED})
-#: A schema that is not compatible with those before it, or is none.
-_NOT_TAKEN: Final = frozenset({HTTPStatus.CONFLICT, HTTPStatus.UNPROCESSABLE_ENTITY})
-#: The registry's own codes: no such subject, version or schema.
-_NOT_FOUND: Final = frozenset({40401, 40402, 40403})
 _NUMBER_MAX: Final = (1 << 31) - 1
 #: How long it is believed that the registry does not have a schema, in seconds.
 _MISSED_S: Final = 5.0
-#: Of the contexts of a registry the one whose schemas are asked for by their numbers.
 _DEFAULT_CONTEXT: Final = "."
+#: As the path of an address names another one.
+_CONTEXT: Final = re.compile(r"/contexts/:?\.?([^/:]+):?(?:/|$)")
 
-Key = TypeVar("Key", bound=Hashable)
+Key = TypeVar("Key", int, UUID)
 Found = TypeVar("Found")
 
 
@@ -91,9 +61,11 @@ class RegistryClient:
 
     def __init__(self, registry: Registry) -> None:
         self._registry = registry
+        self._service = RestService(registry)
         self._by_id: dict[int, RegisteredSchema] = {}
         self._ids: dict[UUID, int] = {}
-        self._missed: dict[object, tuple[float, SchemaNotFoundError]] = {}
+        #: When, what was wanted, and why it is not there. No error: its traceback would keep a batch's memory.
+        self._missed: dict[int | UUID, tuple[float, str, str]] = {}
 
     def schema(self, number: int) -> RegisteredSchema:
         """The schema that records name by a number.
@@ -104,41 +76,55 @@ class RegistryClient:
             RegistryAccessError: it refuses.
         """
         path, wanted = f"/schemas/ids/{number}", f"schema {number}"
-        return self._once(self._by_id, number, lambda: self._registered(self._get(path, wanted), number))
+        return self._asked_once(self._by_id, number, lambda: self._registered(self._get(path, wanted), number))
 
     def id_of_guid(self, guid: UUID) -> int:
-        """The number of the schema that records name by a GUID, in the registry's default context.
+        """The number of the schema that records name by a GUID, in the context that the registry's address names.
+
+        A schema has the same GUID in all contexts, and in each of them a number of its own, by which this client asks.
 
         Raises:
-            SchemaNotFoundError: the registry does not have it, or only in other contexts.
+            SchemaNotFoundError: the registry does not have it, or only in other contexts, or knows no GUIDs.
             RegistryUnavailableError: it does not answer.
             RegistryAccessError: it refuses.
         """
-        return self._once(self._ids, guid, lambda: self._id_of_guid(guid, f"the schema with the GUID {guid}"))
+        return self._asked_once(self._ids, guid, lambda: self._id_of_guid(guid, f"the schema with the GUID {guid}"))
+
+    def has_asked(self, key: int | UUID) -> bool:
+        """Whether what belongs to a number or a GUID is known without a request."""
+        return key in self._by_id or key in self._ids
 
     def _id_of_guid(self, guid: UUID, wanted: str) -> int:
-        answer = self._json(f"/schemas/guids/{guid}/ids", wanted, kind=list)
+        answer = self._service.documents(f"/schemas/guids/{guid}/ids", wanted)
         try:
             numbers = {str(one["context"]): one for one in answer}
         except (TypeError, LookupError):
-            raise self._malformed(f"its answer for {wanted} is none of a schema registry's") from None
-        if _DEFAULT_CONTEXT in numbers:
-            return self._number(numbers[_DEFAULT_CONTEXT], wanted)
-        others = ", ".join(sorted(map(one_line, numbers)))[:_CAUSE_LENGTH_MAX]
-        cause = f"it is in other contexts than the default one: {others}" if numbers else "no context has it"
+            raise self._service.no_registry(wanted) from None
+        if self._context in numbers:
+            return self._number(numbers[self._context], wanted)
+        others = ", ".join(sorted(map(one_line, numbers)))[:SAID_LENGTH_MAX]
+        cause = f"the context {self._context} does not have it, but {others}" if numbers else "no context has it"
         raise SchemaNotFoundError(registry=self._registry.shown, wanted=wanted, cause=cause)
 
-    def _once(self, known: dict[Key, Found], key: Key, ask: Callable[[], Found]) -> Found:
+    @cached_property
+    def _context(self) -> str:
+        found = _CONTEXT.search(self._registry.urls[0])
+        return f".{found[1]}" if found else _DEFAULT_CONTEXT
+
+    def _asked_once(self, known: dict[Key, Found], key: Key, ask: Callable[[], Found]) -> Found:
         """What never changes is asked for once; that it is not there is believed for some seconds."""
-        if key not in known:
-            missed_at, missed = self._missed.get(key, (0.0, None))
-            if missed is not None and time.monotonic() - missed_at < _MISSED_S:
-                raise missed
-            try:
-                known[key] = ask()
-            except SchemaNotFoundError as error:
-                self._missed[key] = time.monotonic(), error
-                raise
+        if key in known:
+            return known[key]
+        now = time.monotonic()
+        missed_at, wanted, cause = self._missed.get(key, (-_MISSED_S, "", ""))
+        if now - missed_at < _MISSED_S:
+            raise SchemaNotFoundError(registry=self._registry.shown, wanted=wanted, cause=cause)
+        try:
+            known[key] = ask()
+        except SchemaNotFoundError as error:
+            self._missed = {old: miss for old, miss in self._missed.items() if now - miss[0] < _MISSED_S}
+            self._missed[key] = time.monotonic(), error.wanted, error.cause
+            raise
         return known[key]
 
     def version(self, subject: str, version: str) -> RegisteredSchema:
@@ -178,7 +164,9 @@ class RegistryClient:
         body = {"schema": text} | ({} if type == "AVRO" else {"schemaType": type})
         wanted = f"the schema for the subject {subject}"
         try:
-            answer = self._json(f"{path}/versions" if registers else path, wanted, json.dumps(body).encode())
+            answer = self._service.document(
+                f"{path}/versions" if registers else path, wanted, json.dumps(body).encode()
+            )
         except SchemaNotFoundError as error:
             raise SchemaNotRegisteredError(registry=error.registry, subject=subject, cause=error.cause) from None
         return self._number(answer, f"the subject {subject}")
@@ -186,7 +174,7 @@ class RegistryClient:
     def _number(self, answer: dict[str, Any], wanted: str) -> int:
         number = answer.get("id")
         if type(number) is not int or not 0 <= number <= _NUMBER_MAX:
-            raise self._malformed(f"its answer for {wanted} has no id")
+            raise self._service.malformed(f"its answer for {wanted} has no id")
         return number
 
     def _version(self, subject: str, version: str) -> dict[str, Any]:
@@ -213,7 +201,7 @@ class RegistryClient:
             if key in texts:
                 continue
             if key in around or len(around) == _REFERENCES_DEPTH_MAX or len(texts) == _REFERENCES_MAX:
-                raise self._malformed(
+                raise self._service.malformed(
                     f"the references of its schemas go in a circle, or are more than {_REFERENCES_MAX}"
                 )
             referred = self._version(key[0], str(key[1]))
@@ -227,113 +215,16 @@ class RegistryClient:
                 (str(reference["name"]), str(reference["subject"]), int(reference["version"])) for reference in listed
             ]
         except (ValueError, TypeError, LookupError):
-            raise self._malformed("its references are none of a schema registry's") from None
+            raise self._service.malformed("its references are none of a schema registry's") from None
 
     def _get(self, path: str, wanted: str) -> dict[str, Any]:
         """A document that has a schema."""
-        answer: dict[str, Any] = self._json(path, wanted)
+        answer = self._service.document(path, wanted)
         try:
             _text(answer)
         except (TypeError, LookupError):
-            raise self._malformed(f"its answer for {wanted} is none of a schema registry's") from None
+            raise self._service.no_registry(wanted) from None
         return answer
-
-    def _json(self, path: str, wanted: str, body: bytes | None = None, *, kind: type = dict) -> Any:
-        """A document, or a list; with a body, the answer to that."""
-        tries = Retrying(
-            retry=retry_if_exception_type(ConnectionError),
-            stop=stop_after_attempt(_TRIES) | stop_after_delay(_TRYING_S),
-            wait=wait_exponential(multiplier=_WAIT_S),
-            reraise=True,
-        )
-        try:
-            content: bytes = tries(self._asked, path, wanted, body)
-        except ConnectionError as error:
-            raise RegistryUnavailableError(
-                registry=self._registry.shown, wanted=wanted, cause=str(error), option=self._registry.option
-            ) from None
-        try:
-            answer = json.loads(content)
-        except (ValueError, RecursionError):
-            answer = None
-        if not isinstance(answer, kind):
-            raise self._malformed(f"its answer for {wanted} is none of a schema registry's")
-        return answer
-
-    def _asked(self, path: str, wanted: str, body: bytes | None) -> bytes:
-        """The answer of the first address that gives one.
-
-        Raises:
-            ConnectionError: none does.
-        """
-        silent = []
-        for url in self._registry.urls:
-            try:
-                return self._asked_at(url, path, wanted, body)
-            except ConnectionError as error:
-                silent.append(str(error))
-        raise ConnectionError("; ".join(silent))
-
-    def _asked_at(self, url: str, path: str, wanted: str, body: bytes | None) -> bytes:
-        told: Exception
-        headers = self._headers() | ({} if body is None else {"Content-Type": _CONTENT})
-        request = urllib.request.Request(url + path, data=body, headers=headers)
-        try:
-            with self._opener.open(request, timeout=_TIMEOUT_S) as answer:
-                content = _read(answer)
-        except urllib.error.HTTPError as error:
-            with error:
-                told = self._refusal(error, wanted, is_given=body is not None)
-        except (OSError, HTTPException, UnicodeError) as error:
-            told = self._silence(getattr(error, "reason", error))
-        else:
-            return content
-        # Not behind the new error: Spark brings all that led to an error to the driver, headers included.
-        raise told from None
-
-    @cached_property
-    def _opener(self) -> urllib.request.OpenerDirector:
-        context = make_context(
-            self._registry.trust_store, self._registry.key_store, check_hostname=self._registry.check_hostname
-        )
-        return urllib.request.build_opener(_NoRedirects, urllib.request.HTTPSHandler(context=context))
-
-    def _headers(self) -> dict[str, str]:
-        registry, headers = self._registry, {"Accept": _ACCEPT}
-        if registry.user is not None:
-            headers["Authorization"] = f"Basic {base64.b64encode(registry.user.reveal().encode()).decode()}"
-        if registry.token is not None:
-            headers["Authorization"] = f"Bearer {registry.token.reveal()}"
-        return headers
-
-    def _silence(self, reason: object) -> Exception:
-        if isinstance(reason, ssl.SSLCertVerificationError):
-            cause = f"its certificate is not trusted ({reason.verify_message})"
-            option = self._registry.option.removesuffix("url") + "ssl.ca.location"
-            remedy = f"Name its authority in {option}"
-            return RegistryAccessError(registry=self._registry.shown, cause=cause, remedy=remedy)
-        return ConnectionError(str(reason))
-
-    def _refusal(self, error: urllib.error.HTTPError, wanted: str, *, is_given: bool) -> Exception:
-        code, said = _own_words(error)
-        cause = f"HTTP {error.code}{said}"
-        if error.code in _REFUSED:
-            option = self._registry.option.removesuffix("url") + BASIC.name
-            remedy = f"Check {option}, or the token, and what it may read"
-            return RegistryAccessError(registry=self._registry.shown, cause=cause, remedy=remedy)
-        if code in _NOT_FOUND:
-            return SchemaNotFoundError(registry=self._registry.shown, wanted=wanted, cause=cause)
-        if is_given and error.code in _NOT_TAKEN:
-            remedy = "Make the schema compatible with those that the subject has, or change what the subject asks for"
-            return RegistryAccessError(registry=self._registry.shown, cause=cause, remedy=remedy)
-        if error.code < HTTPStatus.BAD_REQUEST:
-            return self._malformed(f"{cause}: it sends elsewhere, where the login must not go")
-        # Also what a proxy says while the registry starts behind it.
-        return ConnectionError(cause)
-
-    def _malformed(self, cause: str) -> RegistryAccessError:
-        remedy = f"Check that {self._registry.option} is the address of a registry's REST API"
-        return RegistryAccessError(registry=self._registry.shown, cause=cause, remedy=remedy)
 
 
 @cache
@@ -344,38 +235,6 @@ def client_of(registry: Registry) -> RegistryClient:
         registry: where it is, and who asks.
     """
     return RegistryClient(registry)
-
-
-class _NoRedirects(urllib.request.HTTPRedirectHandler):
-    """Refuses redirects: urllib would send the header with the login there."""
-
-    def redirect_request(self, *_: Any) -> None:
-        return None
-
-
-def _read(answer: Any) -> bytes:
-    """An answer's content, however slowly it comes, within the time of a try.
-
-    Raises:
-        ConnectionError: it is too long, or takes too long.
-    """
-    deadline, pieces, size = time.monotonic() + _TIMEOUT_S, [], 0
-    while piece := answer.read1(_PIECE_BYTES):
-        pieces.append(piece)
-        size += len(piece)
-        if size > _ANSWER_BYTES_MAX or time.monotonic() > deadline:
-            raise ConnectionError(f"its answer is not whole after {size} bytes and {_TIMEOUT_S:g} s")
-    return b"".join(pieces)
-
-
-def _own_words(error: urllib.error.HTTPError) -> tuple[object, str]:
-    """The registry's own code, and what it says, where that is its own JSON."""
-    try:
-        found = json.loads(_read(error))
-        code, said = found["error_code"], found["message"]
-    except (ValueError, TypeError, LookupError, OSError, HTTPException, RecursionError):
-        return None, ""
-    return code, f", {one_line(said)[:_CAUSE_LENGTH_MAX]}" if isinstance(said, str) else ""
 
 
 def _text(answer: dict[str, Any]) -> str:

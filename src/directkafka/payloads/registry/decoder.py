@@ -102,8 +102,8 @@ class RegisteredDecoder:
         return read_headers(texts, nulls, self.headers, self._header, names_messages=names_messages)
 
     def _programs_of(self, frames: Frames, nulls: Any) -> Any:
-        programs, missed = np.where(nulls, IS_NULL, IS_UNKNOWN).astype(np.int64), list[object]()
-        self._replace_guids(frames, missed)
+        programs, missed = np.where(nulls, IS_NULL, IS_UNKNOWN).astype(np.int64), list[int]()
+        self._replace_guids(frames)
         rows = np.flatnonzero(frames.schemas != NO_SCHEMA)
         # Numbers of schemas have 31 bits.
         keys, places = np.unique((frames.messages[rows] << 32) | frames.schemas[rows], return_inverse=True)
@@ -116,21 +116,20 @@ class RegisteredDecoder:
                 frames.problems[row] = str(found[place])
         return programs
 
-    def _replace_guids(self, frames: Frames, missed: list[object]) -> None:
+    def _replace_guids(self, frames: Frames) -> None:
         """Put the numbers of schemas in place of their GUIDs, or say of their records why there is none."""
-        rows = np.flatnonzero(frames.schemas <= FIRST_GUID)
-        if not len(rows):
-            return
-        codes = FIRST_GUID - frames.schemas[rows]
-        found = [self._number(guid, missed) for guid in frames.guids]
+        rows, missed = np.flatnonzero(frames.schemas <= FIRST_GUID), list[UUID]()
+        # Not all GUIDs: some may stand beside records that are null, or in headers that name nothing.
+        codes, places = np.unique(FIRST_GUID - frames.schemas[rows], return_inverse=True)
+        found = [self._id_of_guid(frames.guids[code], missed) for code in codes.tolist()]
         numbers = np.array([NO_SCHEMA if isinstance(number, str) else number for number in found], np.int64)
-        frames.schemas[rows] = numbers[codes]
-        for row, code in zip(rows.tolist(), codes.tolist(), strict=True) if NO_SCHEMA in numbers else ():
-            if numbers[code] == NO_SCHEMA:
-                frames.problems[row] = str(found[code])
+        frames.schemas[rows] = numbers[places]
+        for row, place in zip(rows.tolist(), places.tolist(), strict=True) if NO_SCHEMA in numbers else ():
+            if numbers[place] == NO_SCHEMA:
+                frames.problems[row] = str(found[place])
 
-    def _number(self, guid: UUID, missed: list[object]) -> int | str:
-        if len(missed) == _MISSED_MAX:
+    def _id_of_guid(self, guid: UUID, missed: list[UUID]) -> int | str:
+        if len(missed) == _MISSED_MAX and not self._client.has_asked(guid):
             return f"the schema with the GUID {guid} was not asked for: {_MISSED_MAX} others of this batch are unknown"
         try:
             return self._client.id_of_guid(guid)
@@ -140,10 +139,10 @@ class RegisteredDecoder:
             missed.append(guid)
             return str(error)
 
-    def _program(self, number: int, indexes: tuple[int, ...], missed: list[object]) -> int | str:
+    def _program(self, number: int, indexes: tuple[int, ...], missed: list[int]) -> int | str:
         key = number, indexes
         if key not in self._programs:
-            if len(missed) == _MISSED_MAX:
+            if len(missed) == _MISSED_MAX and not self._client.has_asked(number):
                 return f"schema {number} was not asked for: {_MISSED_MAX} others of this batch are unknown"
             if len(self._programs) == _PROGRAMS_MAX:
                 return f"schema {number} was not read: {_PROGRAMS_MAX} schemas and messages of the registry are known"

@@ -71,8 +71,11 @@ def _read(texts: Texts, nulls: Any, *, names_messages: bool, has_guids: bool) ->
     framed = np.flatnonzero(~nulls & (lengths >= FRAME))
     schemas = np.full(len(starts), NO_SCHEMA, np.int64)
     magic, numbers = _numbers(texts.data, starts[framed])
-    known = magic == _MAGIC
-    schemas[framed[known]] = numbers[known]
+    has_number = magic == _MAGIC
+    has_guid = (magic == _GUID_MAGIC) & (lengths[framed] >= _GUID_FRAME) & has_guids
+    numbered, named = framed[has_number], framed[has_guid]
+    codes, guids = _guids(texts.data, starts[named] + 1)
+    schemas[numbered] = numbers[has_number]
     too_large = np.flatnonzero(schemas > _SCHEMA_MAX)
     schemas[too_large] = NO_SCHEMA
     problems = {
@@ -80,15 +83,11 @@ def _read(texts: Texts, nulls: Any, *, names_messages: bool, has_guids: bool) ->
         for number in np.flatnonzero(~nulls & (lengths < FRAME))
     }
     problems |= dict.fromkeys(too_large.tolist(), "the number of its schema is above 2147483647, which none has")
-    for number, found in zip(framed[~known].tolist(), magic[~known].tolist(), strict=True):
+    others = ~(has_number | has_guid)
+    for number, found in zip(framed[others].tolist(), magic[others].tolist(), strict=True):
         problems[number] = f"it begins with the byte 0x{found:02x}, not with 0x00 and a schema's number"
     behind = np.where(schemas == NO_SCHEMA, starts, starts + FRAME)
-    guids: list[UUID] = []
-    if has_guids:
-        rows = np.flatnonzero(~nulls & (lengths >= _GUID_FRAME))
-        rows = rows[texts.data[starts[rows]] == _GUID_MAGIC]
-        codes, guids = _guids(texts.data, starts[rows] + 1)
-        schemas[rows], behind[rows] = FIRST_GUID - codes, starts[rows] + _GUID_FRAME
+    schemas[named], behind[named] = FIRST_GUID - codes, starts[named] + _GUID_FRAME
     messages, paths = np.zeros(len(starts), np.int64), [FIRST]
     if names_messages:
         rows = np.flatnonzero(schemas != NO_SCHEMA)

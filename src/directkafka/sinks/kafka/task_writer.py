@@ -36,7 +36,7 @@ class KafkaTaskWriter:
         topic: the sink's topic; None: a column names it.
         inline_bytes_max: up to this many bytes of Arrow data travel inside the report.
         topic_from: that column.
-        encodings: make bytes of values and keys that are none.
+        encodings: what values and keys become that are no bytes.
     """
 
     topic: str | None
@@ -65,7 +65,7 @@ class EncodingRouter:
 
     Attributes:
         router: the router.
-        encodings: make the bytes.
+        encodings: what columns become.
     """
 
     router: Router

@@ -140,7 +140,7 @@ class ListenedDataSource(DirectKafkaDataSource):
 
 
 def _encodings(options: SinkOptions, schema: StructType) -> tuple[ColumnEncoding, ...]:
-    """What makes bytes of values and keys, checked against the rows' types; each job asks the registry here."""
+    """What values and keys become, checked against the rows' types; each job asks the registry here."""
     if not options.payloads:
         return ()
     from pyspark.sql.pandas.types import to_arrow_schema

@@ -43,7 +43,7 @@ def write_rows(
         options: the topic, the columns to write, and the producer's settings.
         batches: rows with the columns that :func:`directkafka.spark.schema.check_written` has accepted.
         notes: signs errors on their way to the driver.
-        encodings: make bytes of values and keys that are none.
+        encodings: what values and keys become that are no bytes.
 
     Returns:
         How many rows were written.

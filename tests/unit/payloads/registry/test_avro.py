@@ -137,7 +137,8 @@ def test_a_schema_may_refer_to_others() -> None:
     assert schema.definition(schema.type.fields[0].type).symbols == ("A",)
 
 
-GUIDS = [UUID(int=number) for number in range(1, 4)]
+#: Bytes at the end that are zero are bytes too.
+GUIDS = [UUID(int=number << 64) for number in range(1, 4)]
 
 
 def in_headers(*values: bytes) -> pa.Array:
@@ -145,38 +146,93 @@ def in_headers(*values: bytes) -> pa.Array:
     return pa.array([[(HEADER, value)] for value in values], kind)
 
 
+def named(guid: UUID) -> bytes:
+    return b"\1" + guid.bytes
+
+
+def add_guid(server: RegistryServer, guid: UUID, number: int) -> None:
+    server.answers[f"/schemas/guids/{guid}/ids"] = 200, [{"context": ".", "id": number}]
+
+
+BARE = written(NEW, [{"id": 2, "page": ("string", "/2")}])[0]
+
+
 def test_a_header_may_name_the_schema_by_its_guid(decoder: RegisteredDecoder, server: RegistryServer) -> None:
-    for guid, number in zip(GUIDS, (2, 1), strict=False):
-        server.answers[f"/schemas/guids/{guid}/ids"] = 200, [{"context": ".", "id": number}]
-    new, old = written(NEW, [{"id": 2, "page": ("string", "/2")}])[0], written(OLD, [{"id": 1}])[0]
-    rows = pa.array([new, old, old, new], pa.binary())
+    add_guid(server, GUIDS[0], 2)
+    add_guid(server, GUIDS[1], 1)
+    old = written(OLD, [{"id": 1}])[0]
+    rows = pa.array([BARE, old, old, BARE, framed(2, NEW, {"id": 5, "page": None})], pa.binary())
     for _ in range(2):
-        decoder.headers = in_headers(*(b"\1" + GUIDS[place].bytes for place in (0, 1, 2, 0)))
+        numbered = in_headers(*(named(GUIDS[place]) for place in (0, 1, 2)), b"\0\0\0\0\2").to_pylist()
+        decoder.headers = pa.array([*numbered, None], in_headers().type)
         found = decoder.decode(rows).to_pylist()
-        assert [row["id"] for row in found] == [2, 1, None, 2]
-        assert decoder.schema_ids.to_pylist() == [2, 1, None, 2]
+        assert [row["id"] for row in found] == [2, 1, None, 2, 5]
+        assert decoder.schema_ids.to_pylist() == [2, 1, None, 2, 2]
         [(number, problem)] = decoder.problems.items()
         assert number == 2
         assert f"does not have the schema with the GUID {GUIDS[2]}: HTTP 404" in problem
-    assert len(server.asked) == len({*server.asked})
+    assert len(server.asked) == len({*server.asked}) == 5
 
 
 def test_guids_that_nobody_knows_are_not_asked_for_one_by_one(
     decoder: RegisteredDecoder, server: RegistryServer
 ) -> None:
-    decoder.headers = in_headers(*(b"\1" + UUID(int=number).bytes for number in range(100)))
-    decoder.decode(pa.array([b"\2"] * 100, pa.binary()))
+    """And take nothing from records whose schemas are known."""
+    good = UUID(int=(1 << 128) - 1)
+    add_guid(server, good, 2)
+    decoder.headers = in_headers(named(good))
+    assert decoder.decode(pa.array([BARE], pa.binary())).to_pylist() == [{"id": 2, "page": "/2"}]
+    server.asked.clear()
+    decoder.headers = in_headers(*(named(UUID(int=number)) for number in range(100)), named(good))
+    found = decoder.decode(pa.array([b"\2"] * 100 + [BARE], pa.binary())).to_pylist()
+    assert found[100] == {"id": 2, "page": "/2"}
     assert len(decoder.problems) == 100
     assert "was not asked for: 20 others of this batch are unknown" in decoder.problems[99]
     assert len(server.asked) == 20
 
 
+def test_numbers_that_nobody_knows_take_nothing_from_those_that_the_process_knows(server: RegistryServer) -> None:
+    client = RegistryClient(Registry(urls=(server.url,), option="value.registry.url"))
+    client.schema(2)
+    decoder = RegisteredDecoder(AvroRecords(parse_schema(json.dumps(NEW))), client, HEADER)
+    server.add(2000, NEW)
+    client.schema(2000)
+    texts = [b"\0" + number.to_bytes(4, "big") for number in range(1000, 1100)]
+    found = decoder.decode(pa.array([*texts, framed(2000, NEW, {"id": 1, "page": None})], pa.binary())).to_pylist()
+    assert found[100] == {"id": 1, "page": None}
+
+
+@pytest.mark.parametrize(
+    ("value", "header"),
+    [(None, named(GUIDS[0])), (b"x", named(GUIDS[0]) + b"!")],
+    ids=["a null", "more behind the GUID"],
+)
+def test_guids_that_no_record_needs_are_not_asked_for(
+    server: RegistryServer, value: bytes | None, header: bytes
+) -> None:
+    add_guid(server, GUIDS[1], 2)
+    client = RegistryClient(Registry(urls=(server.url,), option="value.registry.url"))
+    strict = RegisteredDecoder(AvroRecords(parse_schema(json.dumps(NEW))), client, HEADER, is_strict=True)
+    strict.headers = in_headers(header, named(GUIDS[1]))
+    found = strict.decode(pa.array([value, BARE], pa.binary())).to_pylist()
+    assert found[1] == {"id": 2, "page": "/2"}
+    assert f"/schemas/guids/{GUIDS[0]}/ids" not in server.asked
+
+
 def test_where_records_are_set_apart_a_guid_must_be_known(server: RegistryServer) -> None:
     client = RegistryClient(Registry(urls=(server.url,), option="value.registry.url"))
     strict = RegisteredDecoder(AvroRecords(parse_schema(json.dumps(NEW))), client, HEADER, is_strict=True)
-    strict.headers = in_headers(b"\1" + GUIDS[0].bytes)
+    strict.headers = in_headers(named(GUIDS[0]))
     with pytest.raises(SchemaNotFoundError, match=f"does not have the schema with the GUID {GUIDS[0]}: HTTP 404"):
-        strict.decode(pa.array([b"\2"], pa.binary()))
+        strict.decode(pa.array([BARE], pa.binary()))
+
+
+def test_a_guid_whose_schema_has_gone_is_told_by_its_number(decoder: RegisteredDecoder, server: RegistryServer) -> None:
+    add_guid(server, GUIDS[0], 9)
+    decoder.headers = in_headers(named(GUIDS[0]))
+    decoder.decode(pa.array([BARE], pa.binary()))
+    assert "does not have schema 9: HTTP 404" in decoder.problems[0]
+    assert decoder.schema_ids.to_pylist() == [9]
 
 
 def test_what_confluent_s_serializer_names_in_a_header_is_read(
@@ -192,8 +248,8 @@ def test_what_confluent_s_serializer_names_in_a_header_is_read(
     )
     headers: list[tuple[str, bytes]] = []
     value = serialize({"id": 7, "page": "/7"}, SerializationContext("clicks", MessageField.VALUE, headers))
-    [(name, named)] = headers
+    [(name, header)] = headers
     assert name == HEADER
-    server.answers[f"/schemas/guids/{UUID(bytes=named[1:])}/ids"] = 200, [{"context": ".", "id": 2}]
-    decoder.headers = in_headers(named)
+    add_guid(server, UUID(bytes=header[1:]), 2)
+    decoder.headers = in_headers(header)
     assert decoder.decode(pa.array([value], pa.binary())).to_pylist() == [{"id": 7, "page": "/7"}]

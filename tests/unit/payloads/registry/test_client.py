@@ -2,8 +2,11 @@
 
 from __future__ import annotations
 
+import gc
 import socket
+import weakref
 from collections.abc import Iterator
+from contextlib import suppress
 from typing import Any
 from uuid import UUID
 
@@ -19,6 +22,7 @@ from directkafka.errors.registry import (
 from directkafka.options.registry import Registry
 from directkafka.options.spec import Secret
 from directkafka.payloads.registry import client as module
+from directkafka.payloads.registry import rest_service
 from directkafka.payloads.registry.client import RegistryClient
 
 FLIGHT = {"type": "record", "name": "Flight", "fields": [{"name": "leg", "type": "Leg"}]}
@@ -28,7 +32,7 @@ AIRPORT = {"type": "enum", "name": "Airport", "symbols": ["IAH"]}
 
 @pytest.fixture(autouse=True)
 def _no_wait(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(module, "_WAIT_S", 0.01)
+    monkeypatch.setattr(rest_service, "_WAIT_S", 0.01)
 
 
 @pytest.fixture
@@ -176,8 +180,17 @@ IDS = f"/schemas/guids/{GUID}/ids"
 def test_a_guid_is_asked_for_its_number_in_the_default_context_once(server: RegistryServer) -> None:
     server.answers[IDS] = 200, [{"context": ".other", "id": 3}, {"context": ".", "id": 7}]
     client = client_of(server.url)
+    assert not client.has_asked(GUID)
     assert [client.id_of_guid(GUID) for _ in range(2)] == [7, 7]
+    assert client.has_asked(GUID)
     assert server.asked == [IDS]
+
+
+@pytest.mark.parametrize("path", ["/contexts/.dev", "/contexts/:.dev:", "/contexts/dev", "/registry/contexts/.dev"])
+def test_a_guid_s_number_is_of_the_context_that_the_address_names(server: RegistryServer, path: str) -> None:
+    """The same number is another schema's in another context."""
+    server.answers[f"{path}{IDS}"] = 200, [{"context": ".", "id": 3}, {"context": ".dev", "id": 7}]
+    assert client_of(f"{server.url}{path}").id_of_guid(GUID) == 7
 
 
 @pytest.mark.parametrize(
@@ -185,20 +198,21 @@ def test_a_guid_is_asked_for_its_number_in_the_default_context_once(server: Regi
     [
         ((200, []), "no context has it"),
         (
-            (200, [{"context": ".a", "id": 3}, {"context": ".b\x1b", "id": 4}]),
-            "it is in other contexts than the default one: ",
+            (200, [{"context": ".b\x1b", "id": 4}, {"context": ".a", "id": 3}]),
+            "the context . does not have it, but .a, .b",
         ),
         ((404, NOT_FOUND), "HTTP 404, Schema 9 not found"),
+        ((404, {"error_code": 404, "message": "HTTP 404 Not Found"}), "HTTP 404, HTTP 404 Not Found"),
     ],
+    ids=["nowhere", "in other contexts", "not found", "no such path"],
 )
 def test_a_guid_that_the_registry_does_not_have_is_told(server: RegistryServer, answer: Any, said: str) -> None:
     server.answers[IDS] = answer
     client = client_of(server.url)
     for _ in range(2):
-        with pytest.raises(
-            SchemaNotFoundError, match=f"does not have the schema with the GUID {GUID}: {said}"
-        ) as caught:
+        with pytest.raises(SchemaNotFoundError) as caught:
             client.id_of_guid(GUID)
+        assert f"does not have the schema with the GUID {GUID}: {said}" in str(caught.value)
         assert "\x1b" not in str(caught.value)
     assert server.asked == [IDS]
 
@@ -210,16 +224,45 @@ def test_what_is_no_number_of_a_guid_is_told(server: RegistryServer, answer: Any
         client_of(server.url).id_of_guid(GUID)
 
 
-def test_a_registry_that_knows_no_guids_is_not_believed_that_it_lacks_one(server: RegistryServer) -> None:
-    server.answers[IDS] = 404, {"error_code": 404, "message": "HTTP 404 Not Found"}
+def test_what_a_proxy_says_of_a_guid_is_not_believed(server: RegistryServer) -> None:
+    server.answers[IDS] = 404, {"message": "default backend"}
     with pytest.raises(
         RegistryUnavailableError, match=f"does not answer for the schema with the GUID {GUID}: HTTP 404"
     ):
         client_of(server.url).id_of_guid(GUID)
 
 
+def test_a_schema_that_is_not_there_keeps_nothing_of_who_asked(server: RegistryServer) -> None:
+    """Where an error is kept, its traceback keeps the batch that was decoded."""
+
+    class Batch:
+        pass
+
+    client = client_of(server.url)
+
+    def decode(key: int | UUID) -> weakref.ref[Batch]:
+        batch = Batch()
+        with suppress(SchemaNotFoundError):
+            _ = client.id_of_guid(key) if isinstance(key, UUID) else client.schema(key)
+        return weakref.ref(batch)
+
+    for key in (9, 9, GUID, GUID):
+        found = decode(key)
+        gc.collect()
+        assert found() is None
+
+
+def test_what_is_not_there_is_forgotten_in_time(server: RegistryServer, monkeypatch: pytest.MonkeyPatch) -> None:
+    client = client_of(server.url)
+    monkeypatch.setattr(module, "_MISSED_S", 0.0)
+    for number in range(5):
+        with pytest.raises(SchemaNotFoundError):
+            client.schema(number)
+    assert len(client._missed) == 1
+
+
 def test_an_answer_that_does_not_end_is_given_up(server: RegistryServer, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(module, "_ANSWER_BYTES_MAX", 100_000)
+    monkeypatch.setattr(rest_service, "_ANSWER_BYTES_MAX", 100_000)
     server.answers["/schemas/ids/7"] = 200, b" " * 1_000_000
     with pytest.raises(RegistryUnavailableError, match="its answer is not whole after"):
         client_of(server.url).schema(7)
@@ -227,8 +270,8 @@ def test_an_answer_that_does_not_end_is_given_up(server: RegistryServer, monkeyp
 
 def test_an_answer_that_comes_drop_by_drop_is_given_up(server: RegistryServer, monkeypatch: pytest.MonkeyPatch) -> None:
     """Each piece comes in time; the whole would take a hundred times as long as a try."""
-    monkeypatch.setattr(module, "_TIMEOUT_S", 0.3)
-    monkeypatch.setattr(module, "_TRIES", 1)
+    monkeypatch.setattr(rest_service, "_TIMEOUT_S", 0.3)
+    monkeypatch.setattr(rest_service, "_TRIES", 1)
     server.add(7, "string")
     server.pause_s = 0.05
     server.answers["/schemas/ids/7"] = 200, b" " * 600

@@ -5,6 +5,7 @@ from __future__ import annotations
 import base64
 from collections.abc import Iterator
 from typing import Any
+from uuid import UUID
 
 import pyarrow as pa
 import pytest
@@ -117,6 +118,18 @@ def test_a_header_may_name_schema_and_message(server: RegistryServer) -> None:
     records = pa.array([b"\x08\x01", b"\x08\x02\x12\x01p", b"\x08\x03", b"\x08\x04"], pa.binary())
     rows = decoder.decode(records).to_pylist()
     assert [row["id"] for row in rows] == [1, 2, None, None]
+    assert list(decoder.problems.values()) == [f"the header {HEADER} names no schema"] * 2
+
+
+def test_a_header_may_name_schema_by_a_guid_and_message(server: RegistryServer) -> None:
+    decoder, guid = decoder_of(server), UUID(int=7)
+    server.answers[f"/schemas/guids/{guid}/ids"] = 200, [{"context": ".", "id": 2}]
+    values = [b"\1" + guid.bytes + indexes for indexes in (SECOND, b"", SECOND + b"more")]
+    decoder.headers = pa.array([[(HEADER, value)] for value in values], HEADERS)
+    records = pa.array([b"\x08\x02\x12\x01p", b"\x08\x04", b"\x08\x04"], pa.binary())
+    rows = decoder.decode(records).to_pylist()
+    assert [row["id"] for row in rows] == [2, None, None]
+    assert decoder.schema_ids.to_pylist() == [2, None, None]
     assert list(decoder.problems.values()) == [f"the header {HEADER} names no schema"] * 2
 
 
