@@ -1,4 +1,5 @@
-"""Avro and Protocol Buffers from Kafka into nothing, in batch reads whose fields are used; and what one core does.
+"""Avro and Protocol Buffers from Kafka into nothing, in batch reads whose fields are used; and what one core does,
+reading and writing.
 
 Beside Spark's connector with ``from_avro`` (its jar is fetched), and beside what a Python user writes where that jar
 cannot be: a library for each record, in the tasks of a read by the same format.
@@ -24,6 +25,9 @@ from tests.protobuf_records import compiled, message_class
 from tests.registry_server import running
 
 import directkafka as dk
+from directkafka.options.schemas.protobuf.files import parse_protobuf
+from directkafka.options.written_payloads import WrittenFormat
+from directkafka.payloads.encode import ColumnEncoding
 
 __all__ = ["payloads"]
 
@@ -72,6 +76,7 @@ def payloads(spark: SparkSession, servers: str, *, rows: int, repeat: int) -> li
             "avro": alternately(
                 {
                     "ours": partial(_ours, spark, servers, "avro", {"value.schema": AVRO}),
+                    "columns": partial(_ours, spark, servers, "avro", {"value.schema": AVRO, "columns": "value"}),
                     "from_avro": partial(_into_nothing, _by_from_avro(spark, servers)),
                 },
                 repeat,
@@ -95,12 +100,17 @@ def payloads(spark: SparkSession, servers: str, *, rows: int, repeat: int) -> li
     return [
         ratio(f"Avro, {what}, beside Spark's connector and from_avro", seconds["avro"], over="from_avro", required=3.0,
               records=count),
+        ratio(f"the same with columns = value, {what}, beside Spark's connector and from_avro", seconds["avro"],
+              over="from_avro", side="columns", required=3.0, records=count),
         ratio(f"Avro under a registry, {what}, beside fastavro for each record", seconds["framed"], over="fastavro",
               required=None, records=count),
         ratio(f"Protocol Buffers, {what}, beside Google's library for each record", seconds["protobuf"],
               over="protobuf", required=None, records=count),
-        _of_one_core("Avro", partial(dk.decode, format="avro", schema=AVRO), avro_records()),
-        _of_one_core("Protocol Buffers", partial(dk.decode, format="protobuf", schema=PROTOBUF), protobuf_records()),
+        _of_one_core("Avro, ten fields", partial(dk.decode, format="avro", schema=AVRO), _column(avro_records())),
+        _of_one_core("Protocol Buffers, ten fields", partial(dk.decode, format="protobuf", schema=PROTOBUF),
+                     _column(protobuf_records())),
+        _of_one_core("Avro written, ten fields", _written("avro", AVRO), _rows()),
+        _of_one_core("Protocol Buffers written, ten fields", _written("protobuf", PROTOBUF), _rows()),
     ]  # fmt: skip
 
 
@@ -190,15 +200,29 @@ def _each(spark: SparkSession, servers: str, topic: str, read: Callable[[pa.Arra
     _into_nothing(_read(spark, "directkafka", servers, topic, {}).select("value").mapInArrow(read_all, schema))
 
 
-def _of_one_core(name: str, decode: Callable[[pa.Array], Any], records: list[bytes]) -> Figure:
-    array = pa.array(_over_and_over(records, _AT_ONCE), pa.binary())
-    decode(array)
-    best = min(_seconds(decode, array) for _ in range(10))
-    speed = _AT_ONCE / best / 1e6
-    return told(Figure(name=f"{name}, ten fields, of one core", value=speed, unit="M/s", required=2.0))
+def _column(records: list[bytes]) -> pa.Array:
+    return pa.array(_over_and_over(records, _AT_ONCE), pa.binary())
 
 
-def _seconds(decode: Callable[[pa.Array], Any], array: pa.Array) -> float:
+def _rows() -> pa.Array:
+    rows = list(flights())
+    return pa.array(itertools.islice(itertools.cycle(rows), _AT_ONCE), pa.struct(list(_ROWS)))
+
+
+def _written(format: WrittenFormat, schema: str) -> Callable[[pa.Array], pa.Array]:
+    encoding = ColumnEncoding(
+        column="value", format=format, schema=parse_protobuf([schema]).text() if format == "protobuf" else schema
+    )
+    return encoding.encoder(pa.struct(list(_ROWS))).encode
+
+
+def _of_one_core(name: str, run: Callable[[pa.Array], Any], array: pa.Array) -> Figure:
+    run(array)
+    best = min(_seconds(run, array) for _ in range(10))
+    return told(Figure(name=f"{name}, of one core", value=_AT_ONCE / best / 1e6, unit="M/s", required=2.0))
+
+
+def _seconds(run: Callable[[pa.Array], Any], array: pa.Array) -> float:
     started = time.process_time()
-    decode(array)
+    run(array)
     return time.process_time() - started
