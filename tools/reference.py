@@ -487,9 +487,15 @@ def _documented(name: str, found: Any, *, is_made: bool = True) -> Iterator[str]
     if is_error:
         yield f"Fields and message: [errors.md](errors.md#{name.rpartition('.')[2].lower()})."
     elif inspect.isclass(found) and not name.endswith("Contract"):  # a suite's members are its tests
-        for member, value in vars(found).items():
-            if not member.startswith("_"):
-                yield from _member(member, value)
+        for member, value in _members(found).items():
+            yield from _member(member, value)
+
+
+def _members(found: type) -> dict[str, Any]:
+    """What a class has. A server for tests has most of it from classes that have no page."""
+    bases = [base for base in found.__mro__[1:] if base.__module__.startswith("directkafka.testing.servers.")]
+    names = dict.fromkeys(name for base in (found, *bases) for name in vars(base) if not name.startswith("_"))
+    return {name: inspect.getattr_static(found, name) for name in names}
 
 
 def _member(name: str, value: Any) -> Iterator[str]:

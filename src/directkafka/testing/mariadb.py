@@ -6,34 +6,26 @@ on loopback, and its superuser has a random password.
 
 from __future__ import annotations
 
-import contextlib
 import os
 import secrets
 import shutil
-import signal
 import subprocess
-import tempfile
 import zipfile
 from collections.abc import Callable, Mapping
 from pathlib import Path
-from typing import Any, Self
-from urllib.parse import quote
+from typing import Any
 
 from directkafka.errors import EnvironmentFaultError
 from directkafka.testing.cache import cache_folder
 from directkafka.testing.maven_jars import Module, silent, unpacked_server
-from directkafka.testing.servers.ports import LOOPBACK, ReservedPort
-from directkafka.testing.servers.process import ServerProcess, wait_until
-from directkafka.testing.servers.watchdog import Watchdog
+from directkafka.testing.servers.database_server import PASSWORD_BYTES, DatabaseServer
+from directkafka.testing.servers.ports import LOOPBACK
+from directkafka.testing.servers.process import ServerProcess
 
 #: The server that tests run on.
 MARIADB_VERSION = "11.4.5"
 
-_SUPERUSER = "root"
-_READY_TIMEOUT_S = 60.0
-_STOP_TIMEOUT_S = 30.0
 _BOOTSTRAP_TIMEOUT_S = 120.0
-_PASSWORD_BYTES = 24
 
 #: Of the jar: the program, its messages and the tables that a new server needs.
 _NEEDED = ("bin/mariadbd", "share/english/", "share/charsets/", "share/mariadb_")
@@ -55,7 +47,7 @@ _SETTINGS: dict[str, object] = {
 }
 
 
-class EmbeddedMariaDB:
+class EmbeddedMariaDB(DatabaseServer):
     """A MariaDB 11.4 server on 127.0.0.1, for who knows its password.
 
     The first use on a machine fetches the server (149 MB). The port is a free one and stays the same over :meth:`kill`
@@ -67,6 +59,13 @@ class EmbeddedMariaDB:
         progress: is told what is being fetched the first time.
     """
 
+    _prefix = "directkafka-mariadb-"
+    _ready_timeout_s = 60.0
+    _not_ready = "MariaDB takes no connections"
+    _scheme = "mysql"
+    _superuser = "root"
+    _stop_timeout_s = 30.0
+
     def __init__(
         self,
         folder: Path | str | None = None,
@@ -74,123 +73,25 @@ class EmbeddedMariaDB:
         settings: Mapping[str, object] | None = None,
         progress: Callable[[str], None] = silent,
     ) -> None:
-        self._given_folder = None if folder is None else Path(folder).absolute()
+        super().__init__(folder)
         self._settings = {**_SETTINGS, **(settings or {})}
         self._progress = progress
-        self._resources = contextlib.ExitStack()
-        self._folder = Path()
         self._home = Path()
-        self._port: ReservedPort | None = None
-        self._server: ServerProcess | None = None
-        self._watchdog: Watchdog | None = None
-        self._password = ""
-
-    def __repr__(self) -> str:
-        where = self._port.address if self._port is not None else "not started"
-        return f"EmbeddedMariaDB({where})"
 
     @property
     def dsn(self) -> str:
         """URL of the server without a database, as its superuser, with the password."""
         return self.dsn_of("")
 
-    @property
-    def pid(self) -> int:
-        """Process id of the server."""
-        return self._running().pid
-
-    @property
-    def folder(self) -> Path:
-        """Where ``data`` and ``server.log`` lie."""
-        return self._folder
-
-    def dsn_of(self, database: str) -> str:
-        """URL of a database of this server, ``mysql://...``."""
-        if self._port is None:
-            raise RuntimeError("this EmbeddedMariaDB has no address before start()")
-        return f"mysql://{_SUPERUSER}:{self._password}@{self._port.address}/{quote(database, safe='')}"
-
-    def start(self) -> Self:
-        """Make the data folder if there is none, start the server, and return when it takes connections.
-
-        Raises:
-            EnvironmentFaultError: the server cannot be fetched, or does not start; carries the end of its log.
-        """
-        if self._port is not None:
-            raise RuntimeError("this EmbeddedMariaDB is started already")
-        try:
-            self._allocate()
-            self._init_data()
-            self._launch()
-        except BaseException:
-            self.stop()
-            raise
-        return self
-
-    def stop(self) -> None:
-        """End the server, and remove the folder when it is a temporary one; may be called twice."""
-        if self._server is not None and self._server.is_running:
-            if self._given_folder is not None:
-                self._server.request_stop(signal.SIGTERM)
-                self._server.wait_or_kill(_STOP_TIMEOUT_S)
-            else:
-                self._server.kill()
-        self._server = None
-        self._port = None
-        self._resources.close()
-
-    def kill(self) -> None:
-        """SIGKILL to the server, as if the machine had crashed; data and port stay."""
-        self._running().kill()
-
-    def restart(self) -> None:
-        """Start the server again on its old data and port, with crash recovery after :meth:`kill`.
-
-        Raises:
-            EnvironmentFaultError: as :meth:`start`.
-        """
-        if self._running().is_running:
-            self._running().request_stop(signal.SIGTERM)
-            self._running().wait_or_kill(_STOP_TIMEOUT_S)
-        self._launch()
-
-    def create_database(self, name: str) -> str:
-        """Make an empty database and return its URL."""
-        self._execute("CREATE DATABASE {}", name)
-        return self.dsn_of(name)
-
-    def drop_database(self, name: str) -> None:
-        """Drop a database; nothing when there is none."""
-        self._execute("DROP DATABASE IF EXISTS {}", name)
-
-    def __enter__(self) -> Self:
-        return self if self._server is not None else self.start()
-
-    def __exit__(self, *_: object) -> None:
-        self.stop()
-
-    @property
-    def _data(self) -> Path:
-        return self._folder / "data"
-
-    def _running(self) -> ServerProcess:
-        if self._server is None:
-            raise RuntimeError("this EmbeddedMariaDB was not started, or is stopped")
-        return self._server
-
-    def _allocate(self) -> None:
-        """Watchdog, folder, program and port, each given back by ``self._resources``."""
-        self._watchdog = Watchdog()
-        self._resources.callback(self._watchdog.close)
-        if self._given_folder is None:
-            self._folder = Path(tempfile.mkdtemp(prefix="directkafka-mariadb-"))
-            self._resources.callback(shutil.rmtree, self._folder, ignore_errors=True)
-            self._watchdog.remove(self._folder)
-        else:
-            self._folder = self._given_folder
-            self._folder.mkdir(mode=0o700, parents=True, exist_ok=True)
+    def _prepare(self) -> None:
         self._home = mariadb_home(progress=self._progress)
-        self._port = self._resources.enter_context(ReservedPort())
+        self._init_data()
+
+    def _end(self, server: ServerProcess) -> None:
+        if server.is_running and self._given_folder is not None:
+            server.request_stop(self._orderly)
+            server.wait_or_kill(self._stop_timeout_s)
+        super()._end(server)
 
     def _command(self, **settings: object) -> list[str]:
         chosen = {
@@ -211,11 +112,11 @@ class EmbeddedMariaDB:
         if (self._data / "mysql").exists():
             self._password = password_file.read_text().strip()
             return
-        self._password = secrets.token_urlsafe(_PASSWORD_BYTES)
+        self._password = secrets.token_urlsafe(PASSWORD_BYTES)
         password_file.touch(mode=0o600)
         password_file.write_text(self._password)
         self._data.mkdir(mode=0o700, exist_ok=True)
-        account = f"'{_SUPERUSER}'@'{LOOPBACK}'"
+        account = f"'{self._superuser}'@'{LOOPBACK}'"
         statements = [
             "CREATE DATABASE mysql;\nUSE mysql;\nSET @auth_root_socket = NULL;\n",
             *((self._home / "share" / name).read_text() for name in _TABLES),
@@ -236,19 +137,10 @@ class EmbeddedMariaDB:
                 remedy="Correct what it names; with little disk, free some and try again.",
             )
 
-    def _launch(self) -> None:
-        assert self._port is not None
-        self._server = ServerProcess(
-            self._command(port=self._port.number), log_file=self._folder / "server.log", watchdog=self._watchdog
-        )
-        wait_until(
-            self._takes_connections,
-            servers=[self._server],
-            timeout_s=_READY_TIMEOUT_S,
-            what="MariaDB takes no connections",
-        )
+    def _begin(self, port: int) -> ServerProcess:
+        return ServerProcess(self._command(port=port), log_file=self._folder / "server.log", watchdog=self._watchdog)
 
-    def _takes_connections(self) -> bool:
+    def _is_ready(self) -> bool:
         import pymysql
 
         try:
@@ -262,7 +154,7 @@ class EmbeddedMariaDB:
 
         assert self._port is not None
         return pymysql.connect(
-            host=LOOPBACK, port=self._port.number, user=_SUPERUSER, password=self._password, autocommit=True
+            host=LOOPBACK, port=self._port.number, user=self._superuser, password=self._password, autocommit=True
         )
 
     def _execute(self, statement: str, name: str) -> None:

@@ -21,22 +21,17 @@ import tempfile
 from collections.abc import Iterator, Mapping
 from importlib.util import find_spec
 from pathlib import Path
-from typing import Any, Self
-from urllib.parse import quote
+from typing import Any
 
 from directkafka.errors import EnvironmentFaultError
-from directkafka.testing.servers.ports import LOOPBACK, ReservedPort
+from directkafka.testing.servers.database_server import PASSWORD_BYTES, DatabaseServer
+from directkafka.testing.servers.ports import LOOPBACK
 from directkafka.testing.servers.process import ServerProcess, wait_until
 from directkafka.testing.servers.unprivileged import Unprivileged
-from directkafka.testing.servers.watchdog import Watchdog
 
-_SUPERUSER = "postgres"
-_READY_TIMEOUT_S = 60.0
-_STOP_TIMEOUT_S = 15.0
 _CONNECT_TIMEOUT_S = 2
 _COMMAND_TIMEOUT_S = 120.0
 _IPC_RMID = 0  # <sys/ipc.h>
-_PASSWORD_BYTES = 24
 
 #: Without fsync the server is quick and still survives SIGKILL, since the operating system goes on; only a power
 #: cut would hurt. With ``mmap`` its dynamic shared memory lies in the data folder and goes with it.
@@ -51,7 +46,7 @@ _SETTINGS: dict[str, object] = {
 }
 
 
-class EmbeddedPostgres:
+class EmbeddedPostgres(DatabaseServer):
     """A Postgres 18 server on 127.0.0.1, for who knows its password; works as root too.
 
     The port is a free one and stays the same over :meth:`kill` and :meth:`restart`. The server ends, and the
@@ -63,6 +58,16 @@ class EmbeddedPostgres:
         detached: the server lives on after this process; only :meth:`stop`, :meth:`kill` or a signal ends it.
     """
 
+    _prefix = "directkafka-postgres-"
+    _ready_timeout_s = 60.0
+    _not_ready = "Postgres takes no connections"
+    _scheme = "postgresql"
+    _superuser = "postgres"
+    _orderly = signal.SIGINT
+    _stop_timeout_s = 15.0
+    #: Ends the sessions that use it.
+    _drop = "DROP DATABASE IF EXISTS {} WITH (FORCE)"
+
     def __init__(
         self,
         folder: Path | str | None = None,
@@ -70,73 +75,16 @@ class EmbeddedPostgres:
         settings: Mapping[str, object] | None = None,
         detached: bool = False,
     ) -> None:
-        self._given_folder = None if folder is None else Path(folder).absolute()
+        super().__init__(folder, is_detached=detached)
         self._settings = {**_SETTINGS, **(settings or {})}
-        self._detached = detached
-        self._resources = contextlib.ExitStack()
-        self._folder = Path()
-        self._port: ReservedPort | None = None
-        self._server: ServerProcess | None = None
-        self._watchdog: Watchdog | None = None
         self._programs = Path()
-        self._password = ""
         #: Whom the server runs as; None: the user of this process.
         self._other: Unprivileged | None = None
-
-    def __repr__(self) -> str:
-        where = self._port.address if self._port is not None else "not started"
-        return f"EmbeddedPostgres({where})"
 
     @property
     def dsn(self) -> str:
         """Connection string of the database ``postgres``, over TCP, as its superuser, with the password."""
         return self.dsn_of("postgres")
-
-    @property
-    def pid(self) -> int:
-        """Process id of the server's first process."""
-        return self._running().pid
-
-    @property
-    def folder(self) -> Path:
-        """Where ``data`` and ``server.log`` lie."""
-        return self._folder
-
-    def dsn_of(self, database: str) -> str:
-        """Connection string of a database of this server."""
-        if self._port is None:
-            raise RuntimeError("this EmbeddedPostgres has no address before start()")
-        return f"postgresql://{_SUPERUSER}:{self._password}@{self._port.address}/{quote(database, safe='')}"
-
-    def start(self) -> Self:
-        """Make the data folder if there is none, start the server, and return when it takes connections.
-
-        Raises:
-            EnvironmentFaultError: the wheel is missing, or the server does not start; carries the end of its
-                log.
-        """
-        if self._port is not None:
-            raise RuntimeError("this EmbeddedPostgres is started already")
-        try:
-            self._allocate()
-            self._init_data()
-            self._launch()
-        except BaseException:
-            self.stop()
-            raise
-        return self
-
-    def stop(self) -> None:
-        """End the server, and remove the folder when it is a temporary one; may be called twice."""
-        if self._server is not None:
-            if self._server.is_running:
-                # Fast shutdown, with a checkpoint, for data that stay; immediate shutdown for data that go.
-                self._server.request_stop(signal.SIGINT if self._given_folder else signal.SIGQUIT)
-                self._server.wait_or_kill(_STOP_TIMEOUT_S)
-            _remove_shared_memory(self._data)
-        self._server = None
-        self._port = None
-        self._resources.close()
 
     def kill(self) -> None:
         """SIGKILL to all of the server's processes, as if the machine had crashed; data and port stay.
@@ -157,69 +105,23 @@ class EmbeddedPostgres:
         wait_until(
             lambda: all(_is_gone(child) for child in children),
             servers=(),
-            timeout_s=_STOP_TIMEOUT_S,
+            timeout_s=self._stop_timeout_s,
             what="Postgres' processes do not end after SIGKILL",
         )
 
-    def restart(self) -> None:
-        """Start the server again on its old data and port, with crash recovery after :meth:`kill`.
-
-        Raises:
-            EnvironmentFaultError: as :meth:`start`.
-        """
-        if self._running().is_running:
-            self._running().request_stop(signal.SIGINT)
-            self._running().wait_or_kill(_STOP_TIMEOUT_S)
-        self._launch()
-
-    def create_database(self, name: str) -> str:
-        """Make an empty database and return its connection string."""
-        self._execute("CREATE DATABASE {}", name)
-        return self.dsn_of(name)
-
-    def drop_database(self, name: str) -> None:
-        """Drop a database and end the sessions that use it; nothing when there is none."""
-        self._execute("DROP DATABASE IF EXISTS {} WITH (FORCE)", name)
-
-    def __enter__(self) -> Self:
-        return self if self._server is not None else self.start()
-
-    def __exit__(self, *_: object) -> None:
-        self.stop()
-
-    @property
-    def _data(self) -> Path:
-        return self._folder / "data"
-
-    def _running(self) -> ServerProcess:
-        if self._server is None:
-            raise RuntimeError("this EmbeddedPostgres was not started, or is stopped")
-        return self._server
-
-    def _allocate(self) -> None:
-        """Watchdog, folder, programs and port, each given back by ``self._resources``."""
-        if not self._detached:
-            self._watchdog = Watchdog()
-            self._resources.callback(self._watchdog.close)
-        if self._given_folder is None:
-            self._folder = self._temporary_folder()
-        else:
-            self._folder = self._given_folder
-            if not self._folder.exists():
-                self._folder.mkdir(parents=True)
-                self._folder.chmod(0o700)
+    def _prepare(self) -> None:
         self._programs = _programs()
         if os.geteuid() == 0:
             self._other = Unprivileged.choose()
             self._programs = self._reachable(self._programs, self._other)
-        self._port = self._resources.enter_context(ReservedPort())
+        self._init_data()
 
-    def _temporary_folder(self, place: str | None = None) -> Path:
-        folder = Path(tempfile.mkdtemp(prefix="directkafka-postgres-", dir=place))
-        self._resources.callback(shutil.rmtree, folder, ignore_errors=True)
-        if self._watchdog is not None:
-            self._watchdog.remove(folder)
-        return folder
+    def _end(self, server: ServerProcess) -> None:
+        if server.is_running:
+            # Fast shutdown, with a checkpoint, for data that stay; immediate shutdown for data that go.
+            server.request_stop(self._orderly if self._given_folder else signal.SIGQUIT)
+            server.wait_or_kill(self._stop_timeout_s)
+        _remove_shared_memory(self._data)
 
     def _reachable(self, programs: Path, other: Unprivileged) -> Path:
         """The programs, or a copy of them where the other user may go: the wheel may lie in root's home."""
@@ -251,7 +153,7 @@ class EmbeddedPostgres:
                 )
             self._password = password_file.read_text().strip()
             return
-        self._password = secrets.token_urlsafe(_PASSWORD_BYTES)
+        self._password = secrets.token_urlsafe(PASSWORD_BYTES)
         _write_secret(password_file, self._password)
         self._data.mkdir(mode=0o700, exist_ok=True)
         if self._other is not None:
@@ -260,7 +162,7 @@ class EmbeddedPostgres:
             done = subprocess.run(  # type: ignore[call-overload]
                 [
                     str(self._programs / "bin" / "initdb"),
-                    *("--pgdata", self._data_name, "--username", _SUPERUSER),
+                    *("--pgdata", self._data_name, "--username", self._superuser),
                     *("--auth=scram-sha-256", f"--pwfile={name}"),
                     *("--encoding=UTF8", "--no-locale", "--no-sync"),
                 ],
@@ -287,12 +189,11 @@ class EmbeddedPostgres:
         """Of subprocesses: their user, and where they work."""
         return {"cwd": self._data, **(self._other.popen_options if self._other is not None else {})}
 
-    def _launch(self) -> None:
-        assert self._port is not None
+    def _begin(self, port: int) -> ServerProcess:
         if self._other is not None:
             self._other.own(self._data)
-        settings = {**self._settings, "port": self._port.number}
-        server = ServerProcess(
+        settings = {**self._settings, "port": port}
+        return ServerProcess(
             [
                 *(str(self._programs / "bin" / "postgres"), "-D", self._data_name),
                 *(f"--{name}={value}" for name, value in settings.items()),
@@ -303,15 +204,8 @@ class EmbeddedPostgres:
             last_signal=signal.SIGQUIT,
             popen_options=self._options,
         )
-        self._server = server
-        wait_until(
-            self._takes_connections,
-            servers=[server],
-            timeout_s=_READY_TIMEOUT_S,
-            what="Postgres takes no connections",
-        )
 
-    def _takes_connections(self) -> bool:
+    def _is_ready(self) -> bool:
         import psycopg
 
         try:
@@ -320,12 +214,12 @@ class EmbeddedPostgres:
         except psycopg.OperationalError:
             return False
 
-    def _execute(self, statement: str, identifier: str) -> None:
+    def _execute(self, statement: str, name: str) -> None:
         import psycopg
         from psycopg import sql
 
         with psycopg.connect(self.dsn, autocommit=True) as connection:
-            connection.execute(sql.SQL(statement).format(sql.Identifier(identifier)))
+            connection.execute(sql.SQL(statement).format(sql.Identifier(name)))
 
 
 def _programs() -> Path:
