@@ -70,7 +70,7 @@ def run(  # noqa: PLR0917 - typer gives them by name
         ),
     ] = None,
     stalled_after: Annotated[
-        str, typer.Option("--stalled-after", help="How long a step may take until /healthz says that nothing turns.")
+        str, typer.Option("--stalled-after", help="How long a step may take until /healthz answers 503.")
     ] = "10m",
     live: Annotated[
         bool, typer.Option("--live", help="Draw batches, rates and lag in the terminal; nothing where there is none.")
@@ -226,7 +226,7 @@ def _print_changes(changes: Sequence[LedgerChange], form: Format) -> None:
         [record for change in changes for record in change.as_records()], form, title="What becomes of offsets"
     )
     if not all(change.is_done for change in changes):
-        say("nothing was changed; add --yes to do it, which stops a driver of this pipeline that runs")
+        say("nothing was changed; add --yes to do so, which stops a running driver of this pipeline")
 
 
 @app.command(epilog="Examples:\n\n  directkafka demo\n\n  directkafka demo --keep --kills 5 --seed 7")
@@ -261,7 +261,7 @@ def replay(  # noqa: PLR0917 - typer gives them by name
     topic: Annotated[str | None, typer.Option("--topic", help="The record's topic.")] = None,
     partition: Annotated[int | None, typer.Option("--partition", min=0, help="The record's partition.")] = None,
     from_offset: Annotated[int | None, typer.Option("--from-offset", min=0, help="First offset.")] = None,
-    until_offset: Annotated[int | None, typer.Option("--until-offset", min=0, help="Offset behind the last.")] = None,
+    until_offset: Annotated[int | None, typer.Option("--until-offset", min=0, help="Offset after the last.")] = None,
     since: Annotated[str | None, typer.Option("--since", help="The record's timestamp: ISO 8601, with a zone.")] = None,
     until: Annotated[str | None, typer.Option("--until", help="The same; itself excluded.")] = None,
     limit: Annotated[int | None, typer.Option("--limit", min=1, help="At most so many dead letters.")] = None,

@@ -68,7 +68,7 @@ class OffsetsNotCommittedError(DirectKafkaError):
     cause: str = "the context stopped before their batch was done"
     template = (
         "offsets were not committed to the group: {offsets}: {cause}. A stream that starts from the group reads again "
-        "what is behind the last ones that are."
+        "from the last committed ones."
     )
 
 
@@ -76,8 +76,8 @@ class StoredOffsetError(OffsetMismatchError):
     """The offsets that a program stores itself are not the starts of its ranges.
 
     Attributes:
-        is_done: whether all ranges were processed before, for each partition stands at its range's end: a task whose
-            earlier attempt has committed may roll back, and be content.
+        is_done: whether each partition stands at its range's end, so that an earlier attempt has committed: the task
+            may then roll back and succeed.
     """
 
     batch_id: int = -1

@@ -29,8 +29,8 @@ class QueryStatuses:
 
     def __init__(self) -> None:
         self._lock = threading.Lock()
-        #: Of the queries that have none of their own, by the name that their metrics have. A run goes on counting where
-        #: the one before it ended.
+        #: Statuses of the queries that are no pipelines, by their name in metrics. A new run of a query goes on with
+        #: the same counts.
         self._statuses: dict[str, PipelineStatus] = {}
         #: That name, by the query's id.
         self._names: dict[str, str] = {}

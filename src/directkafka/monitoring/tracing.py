@@ -153,7 +153,7 @@ class PipelineTracer:
 
 
 def links_of(records: Sequence[Sequence[tuple[str, bytes | None]]]) -> Iterator[Link]:
-    """The traces that records belong to, each once, up to :data:`LINKS_MAX`.
+    """Links to the spans of records, each once, up to :data:`LINKS_MAX`.
 
     Args:
         records: the headers of each; what is no ``traceparent`` of the W3C's is passed over.

@@ -83,8 +83,8 @@ def partition_positions(
         snapshot: the partitions that are read, and the time from which lags are counted.
         current: what the ledger says.
         unread: see :func:`unread_ranges`.
-        first_timestamps_ms: of the first unread records; a partition that is missing here is one of which nothing could
-            be found.
+        first_timestamps_ms: of the first unread records; None where there is none. A partition that is missing here is
+            one of which nothing could be found.
     """
     ranges = {unread_range.topic_partition: unread_range for unread_range in unread}
     positions = []

@@ -163,7 +163,7 @@ class ClientOptions:
         name="retry.backoff.ms",
         doc="Wait before a request that failed for a passing reason is sent again.",
     )
-    # Of the first direct stream, whose tasks slept for so long and failed; here they look for themselves.
+    # Of Spark's first direct stream: tasks slept this long, then failed. Here they look for the leader.
     refresh_leader_backoff_ms: int | None = option(
         None,
         name="refresh.leader.backoff.ms",

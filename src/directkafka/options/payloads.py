@@ -40,8 +40,7 @@ _DOCS: Final = {
     "schema": "The fields of a JSON {column}, in Spark's DDL: id BIGINT, legs ARRAY<STRUCT<carrier: STRING>>; for "
     "debezium-json those of a row. Of an Avro {column}, a schema as JSON, for debezium-avro that of an event; for "
     "Protocol Buffers the text of a .proto file, or the base64 of its descriptor. Of both also the name of a file with "
-    "it (.avsc, .proto, .desc, .pb). With a registry it is what all of them are read with, else what they were written "
-    "with.",
+    "it (.avsc, .proto, .desc, .pb). With a registry it is the reader's schema, else the writer's, too.",
     "message": "The message of a .proto file that each {column} is; its first one when not given.",
     "registry.subject": "The subject of the registry whose schema each {column} is read with; the topic's name and "
     "-{column} when there is one topic.",
@@ -164,7 +163,7 @@ def read_payloads(given: RawOptions) -> Payloads:
     """The payloads that the options name.
 
     Raises:
-        OptionError: JSON without a schema, or a schema that is none; all mistakes at once.
+        OptionError: a schema that is missing or malformed, for example; all at once.
     """
     mistakes, found = Mistakes(), []
     for column in PAYLOAD_COLUMNS:
@@ -200,7 +199,7 @@ def decodes(payload: Payload, columns: Sequence[str]) -> bool:
 
 
 def undecoded_columns(columns: Sequence[str], payloads: Payloads) -> tuple[str, ...]:
-    """The columns of the records that decoded ones with ``columns`` are made of."""
+    """The columns that must be read to decode records with ``columns``."""
     added = {UNREAD, *AS_IT_CAME.values(), *(name for payload in payloads for name in payload.added_columns)}
     decoded = [payload for payload in payloads if decodes(payload, columns)]
     # A header may name a record's schema.

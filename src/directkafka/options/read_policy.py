@@ -24,8 +24,8 @@ class ReadPolicy:
     may_have_gaps: bool = option(
         True,
         name="spark.streaming.kafka.allowNonConsecutiveOffsets",
-        doc="Whether ranges may have offsets without a record, as compaction and transactions leave them. Without, "
-        "count and isEmpty believe the ranges, and a read that finds a gap fails. (Spark's default is false.)",
+        doc="Whether ranges may have offsets without a record, as compaction and transactions leave them. If not, "
+        "count and isEmpty use offsets alone, and a read that finds a gap fails. (Spark's default is false.)",
     )
     poll_timeout_ms: int = option(
         120_000,

@@ -1,7 +1,7 @@
 """Staging of large batches: names that say who owns them, and which rows are few enough to need none.
 
 ``directkafka_stage_<pipeline>_<generation>_<batch>_<attempt>_<sink>``, where pipeline, attempt and sink are
-short hashes, so that the name stays below the 63 bytes that Postgres keeps of a name. The generation tells the
+short hashes, so that the name stays within the 63 bytes that Postgres keeps of a name. The generation tells the
 janitor which tables are a dead driver's: age alone would not. A pipeline is told by its name and by where its ledger
 is: one database may have two of a name, with ledgers in two schemas, and their generations say nothing of each other.
 """
@@ -28,7 +28,7 @@ def _hash(text: str, length: int) -> str:
 
 
 def staging_name(batch: BatchAttempt, sink: str, ledger: str = "") -> str:
-    """The staging table of one try of one batch for one sink; at most 60 bytes while ids have 20 digits.
+    """The staging table of a try of a batch for a sink; 63 bytes if both ids together have 19 digits.
 
     Args:
         batch: the try.
@@ -60,7 +60,7 @@ InlineRows = tuple[pa.RecordBatch, ...]
 def buffer(
     batches: Iterable[pa.RecordBatch], *, bytes_max: int, row_bytes: int = 0
 ) -> InlineRows | Iterator[pa.RecordBatch]:
-    """All batches that have rows, if they are few; else an iterator over them, held and coming.
+    """The batches that have rows: a tuple if they are small together, else an iterator.
 
     Args:
         batches: of one task.

@@ -238,11 +238,11 @@ class SourceCluster:
         assert_never(self._options.strategy)
 
 
-def task_of(partition: OffsetRange, snapshot: ClusterSnapshot, client: ClientOptions, **fields: Any) -> RangeTask:
+def task_of(offset_range: OffsetRange, snapshot: ClusterSnapshot, client: ClientOptions, **fields: Any) -> RangeTask:
     """The task to read a range, with the leader as of the snapshot; ``fields`` are further fields of the task."""
-    seen = snapshot.partitions.get(partition.topic_partition)
+    seen = snapshot.partitions.get(offset_range.topic_partition)
     return RangeTask(
-        range=partition,
+        range=offset_range,
         topic_id=seen.topic_id if seen else "",
         host=seen.leader_host if seen else "",
         port=seen.leader_port if seen else 0,

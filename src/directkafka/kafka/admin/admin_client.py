@@ -2,9 +2,8 @@
 
 APIs: Metadata (3, up to v12), ListOffsets (2, up to v9), FindCoordinator (10), OffsetFetch (9), OffsetCommit (8).
 Every question is asked again when the broker's answer is retriable (metadata not there yet) or no broker answers:
-``fetchOffset.numRetries`` times, ``fetchOffset.retryIntervalMs`` apart. While the brokers are there and only a
-partition's leader is not, an election is on its way, and is waited for: until a dead broker is missed takes 9 s by
-Kafka's defaults.
+``fetchOffset.numRetries`` times, ``fetchOffset.retryIntervalMs`` apart. If brokers answer and only a
+partition's leader does not, an election is waited for: by default, Kafka fences a dead broker after 9 s.
 """
 
 from __future__ import annotations
@@ -100,7 +99,7 @@ class AdminClient:
         isolation_level: IsolationLevel | None = None,
     ) -> None:
         self._client = client
-        self._is_committed = (isolation_level or client.options.isolation_level) == "read_committed"
+        self._is_read_committed = (isolation_level or client.options.isolation_level) == "read_committed"
         self._retries = retries
         self._election_timeout_s = election_timeout_ms / 1000
         self._ask = tenacity.Retrying(
@@ -228,7 +227,7 @@ class AdminClient:
         if unasked:
             ended = self.ended_epochs(unasked, topics)
             self._asked_epochs |= {partition: (keys[partition], ended[partition]) for partition in unasked}
-        return {epoch: self._asked_epochs[epoch][1] for epoch in epochs}
+        return {partition: self._asked_epochs[partition][1] for partition in epochs}
 
     def _find(
         self, wanted: Mapping[TopicPartition, int], topics: Mapping[str, TopicDescription] | None
@@ -269,7 +268,7 @@ class AdminClient:
 
         def ask() -> dict[TopicPartition, int | None]:
             node_id = self._coordinator(group)
-            return committed_offsets(self._client, node_id, group, wanted, require_stable=self._is_committed)
+            return committed_offsets(self._client, node_id, group, wanted, require_stable=self._is_read_committed)
 
         return self._ask(ask)
 
@@ -288,7 +287,7 @@ class AdminClient:
         return (state.seconds_since_start or 0.0) >= self._election_s(error)
 
     def _election_s(self, error: BaseException | None) -> float:
-        """How long this may be an election, in seconds: others answer, and only one broker does not, or leads not."""
+        """How long to wait for an election, in seconds; 0 unless just one broker, or a leader, is missing."""
         if isinstance(error, BrokerResponseError) and error.code in _ELECTION:
             return self._election_timeout_s
         # An error that names one of several brokers is not about the cluster.
@@ -346,7 +345,7 @@ class AdminClient:
             node_id,
             version_min=version_min,
             replica_id=-1,
-            isolation_level=int(self._is_committed),
+            isolation_level=int(self._is_read_committed),
             topics=by_topic(
                 wanted,
                 "partitions",

@@ -226,7 +226,7 @@ class RangeFetch:
         ) from cause
 
     def _left_ms(self) -> int:
-        """How long one step may take: what is left until the deadline, as far as one request may take."""
+        """How long one request may take: until the deadline, at most its timeout, at least 200 ms."""
         left_ms = int((self._deadline - time.monotonic()) * 1000)
         return max(_TRY_MS_MIN, min(left_ms, self._task.client.request_timeout_ms))
 
@@ -269,8 +269,8 @@ class RangeFetch:
     def _accept(self, response: FetchResponse, buffer: bytearray) -> FetchedRecords | None:
         with memoryview(buffer) as whole:
             records = whole[response.records_start : response.records_end]
-            # A later epoch is there when the log was cut after the range was planned, by a leader that had less, or an
-            # empty disk; and written again.
+            # A later epoch: after the range was planned, a leader with a shorter log, or an empty one, truncated it,
+            # and it was written again.
             index, rewritten_at = index_batches(readonly_bytes(records)).before_epoch(
                 self._task.leader_epoch, self._task.range.until_offset
             )
@@ -328,8 +328,8 @@ class RangeFetch:
             )
             self._raise_or_skip_loss(CouldNotReadOffsetRangeError, self._task.range.until_offset, detail)
             return
-        is_committed = self._task.client.isolation_level == "read_committed"
-        visible_end = response.last_stable_offset if is_committed else response.high_watermark
+        is_read_committed = self._task.client.isolation_level == "read_committed"
+        visible_end = response.last_stable_offset if is_read_committed else response.high_watermark
         # While records come from remote storage, a broker answers with none, too.
         if state.local_start is None or not state.local_start <= self.position < visible_end:
             raise TryAgain(reason)

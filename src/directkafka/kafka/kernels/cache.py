@@ -4,8 +4,8 @@ numba's own cache, with five differences, each because of how executors are inst
 
 - Entries are read from folders that cannot be written: an image that brings the cache in ``__pycache__`` and is
   mounted read-only.
-- Where neither ``NUMBA_CACHE_DIR``, the package's folder nor the user's cache folder can be written (a container's
-  user without a home), a private folder below the temporary folder is.
+- If none of ``NUMBA_CACHE_DIR``, the package's folder and the user's cache folder can be written (a container's
+  user without a home), a private temporary folder is used.
 - An entry is named after the contents of all the files that compiled code comes from, and whether indices are
   checked. numba looks at the kernel's own file alone, and would use old code after an upgrade that changes a helper
   in another one. Files of two versions never have the same name, so processes of both may come and go at once.
@@ -211,6 +211,6 @@ class _FolderCache(_base_cache):  # type: ignore[misc]
         except OSError:
             raise
         except Exception:
-            # Damaged: a write that was cut off. Whoever saves reads the index before, and must find one.
+            # Damaged by a write that was cut off. A save reads the index first; flush() empties it.
             self.flush()
             raise

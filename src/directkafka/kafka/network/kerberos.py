@@ -1,7 +1,7 @@
 """Kerberos tickets for GSSAPI, by the machine's own library: those of a keytab, or of a credential cache.
 
-Tickets of a keytab lie in a cache in the memory of this process, where the library renews them when half of their time
-is over. It frees such a cache when the process ends, and not before; so each login has one, and not each connection.
+The tickets got with a keytab are in a cache in this process's memory. The library gets new ones after half their
+lifetime. It frees such a cache when the process ends, and not before; so each login has one, and not each connection.
 
 The library asks a KDC for as long as it sees fit, 25 s where it is silent. So a thread asks, and whoever waits for it
 gives up in time. Until that thread is done, nobody asks for the same login a second time.
@@ -74,7 +74,7 @@ class TicketProvider:
 
     Args:
         login: whose tickets.
-        timeout_s: longest time for it.
+        timeout_s: how long a login may take to get its tickets, in seconds.
     """
 
     def __init__(self, login: KerberosLogin, timeout_s: float) -> None:
@@ -101,7 +101,7 @@ class TicketProvider:
 
 
 def forget_tickets(login: KerberosLogin) -> None:
-    """A broker has refused this login: fetch new tickets from the keytab, since its own key may be another one now.
+    """Use a new, empty cache after a broker has refused this login: the broker's key may have changed.
 
     Args:
         login: whose tickets.
@@ -123,7 +123,7 @@ def _library() -> Any:
 
 
 def _check_keytab(path: str, setting: str) -> None:
-    """The library says of a keytab that it cannot read what it says of one without the right key."""
+    """Checked here: for the library, a keytab it cannot read is like one without the right key."""
     try:
         with open(path, "rb") as keytab:
             is_one = keytab.read(1) == _KEYTAB_MARK

@@ -30,6 +30,7 @@ def tls_context(options: ClientOptions) -> ssl.SSLContext | None:
 
     Raises:
         OptionError: a store that cannot be read, by the name of the setting that is wrong.
+        EnvironmentFaultError: no temporary file can be made.
     """
     if not options.security_protocol.endswith("SSL"):
         return None
@@ -46,6 +47,7 @@ def make_context(trust_store: TrustStore | None, key_store: KeyStore | None, *, 
 
     Raises:
         OptionError: a store that cannot be read, by the name of the setting that is wrong.
+        EnvironmentFaultError: no temporary file can be made.
     """
     context = ssl.SSLContext(ssl.PROTOCOL_TLS_CLIENT)
     context.minimum_version = ssl.TLSVersion.TLSv1_2

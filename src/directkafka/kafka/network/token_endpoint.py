@@ -37,7 +37,7 @@ _TOKEN: Final = re.compile(r"[A-Za-z0-9._~+/-]+=*")
 _ERROR_CODE: Final = re.compile(r"[a-z_]{1,60}")
 
 #: Of these a later try may end otherwise.
-_PASSING: Final = frozenset({HTTPStatus.REQUEST_TIMEOUT, HTTPStatus.TOO_MANY_REQUESTS})
+_RETRIABLE: Final = frozenset({HTTPStatus.REQUEST_TIMEOUT, HTTPStatus.TOO_MANY_REQUESTS})
 
 
 class _NoRedirects(urllib.request.HTTPRedirectHandler):
@@ -51,8 +51,8 @@ def fetch_token(endpoint: TokenEndpoint) -> tuple[Secret, float]:
     """A token, and for how many seconds from now it is good: 0 where the endpoint does not say.
 
     Raises:
-        OptionError: the endpoint refuses the client, or its answer has no token.
-        ConnectionError: it does not answer, also not at the third try.
+        OptionError: the endpoint refuses the client, its certificate is not trusted, or its answer has no token.
+        ConnectionError: it fails at each of up to three tries.
     """
     tries = Retrying(
         retry=retry_if_exception_type(ConnectionError),
@@ -104,7 +104,7 @@ def _headers(endpoint: TokenEndpoint) -> dict[str, str]:
 
 def _refusal(error: urllib.error.HTTPError, endpoint: TokenEndpoint) -> Exception:
     told: Exception
-    if error.code in _PASSING or error.code >= HTTPStatus.INTERNAL_SERVER_ERROR:
+    if error.code in _RETRIABLE or error.code >= HTTPStatus.INTERNAL_SERVER_ERROR:
         told = ConnectionError(f"the token endpoint {endpoint.shown} answers HTTP {error.code}")
         return told
     try:

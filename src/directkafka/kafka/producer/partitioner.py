@@ -1,11 +1,11 @@
 """Topics and partitions for rows, by option, by column, by key, or in turn, without an object per row.
 
-The order is Spark's and Java's: a topic that is given for all counts before the column ``topic``; a partition that
-the row names counts before its key; a key's partition is that of Java's default partitioner; rows without key go round
-robin.
+As in Spark and Java, a topic that is given for all counts before the column ``topic``, a partition that the row
+names before its key, and a key's partition is that of Java's default partitioner. Unlike there, rows without key go
+round robin.
 
 ``partition = (murmur2(key) & 0x7fffffff) % partitions``, murmur2 being the 32-bit MurmurHash2 with Kafka's seed over
-the key's bytes. A record without a key goes anywhere; an empty key is a key.
+the key's bytes. An empty key is a key.
 
 Sources: Kafka's ``Utils.murmur2`` and ``toPositive``, ``BuiltInPartitioner.partitionForKey``.
 """

@@ -4,7 +4,7 @@ Several requests may be on their way; the broker answers them in order. While so
 thread waits for the oldest answer. What happens meanwhile goes with the next request: the longer answers take, the
 fuller requests become.
 
-A table says for each error code of an answer what becomes of the batch. Sources: Kafka's ``Errors.java``, and what
+:func:`classify` says for each error code what becomes of the batch. Sources: Kafka's ``Errors.java``, and what
 ``Sender.java`` and ``TransactionManager.java`` do with each.
 """
 
@@ -342,7 +342,7 @@ def _by_topic(sendings: list[ProducerBatch]) -> list[dict[str, object]]:
 
 
 def _check_named(answer: Any, request: _Request) -> None:
-    """Refuse an answer of partitions that were not asked about, or were twice, before any of it is believed."""
+    """Refuse an answer that names a partition twice, or one not asked about, before any of it is used."""
     named = [
         TopicPartition(topic.name, partition_response.index)
         for topic in answer.responses

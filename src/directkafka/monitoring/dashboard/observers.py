@@ -33,7 +33,7 @@ class Observer(Protocol):
     """Says what a pipeline is like now."""
 
     def observe(self) -> Observation:
-        """The pipeline as of now; what cannot be found out is in its ``error``."""
+        """The pipeline as of now; ``error`` says why nothing else is known."""
 
     def close(self) -> None:
         """Give back what it holds."""

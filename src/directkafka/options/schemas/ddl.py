@@ -65,7 +65,7 @@ class FieldType:
     scale: int = 0
 
     def simple_string(self, *, quoted: bool = False) -> str:
-        """The type as Spark's ``simpleString`` writes it; ``quoted``: so that Spark can read it again, whatever names.
+        """The type as Spark's ``simpleString`` writes it; ``quoted``: Spark can parse it, whatever the names.
 
         Args:
             quoted: whether names are quoted.
@@ -170,7 +170,7 @@ class _Parser:
             scale = self._number() if self._takes(",") else 0
             self._expect(")")
         if not (1 <= precision <= _PRECISION_MAX and 0 <= scale <= precision):
-            raise ValueError(f"has a DECIMAL({precision},{scale}): at most {_PRECISION_MAX} digits, of which the scale")
+            raise ValueError(f"has a DECIMAL({precision},{scale}): at most {_PRECISION_MAX} digits, scale <= precision")
         return FieldType("decimal", precision=precision, scale=scale)
 
     def _field(self) -> SchemaField:

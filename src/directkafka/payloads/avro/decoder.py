@@ -72,7 +72,7 @@ class Programs:
         """What the kernel tells of a record, in words."""
         first, program = next(pair for pair in reversed(self._programs) if pair[0] <= instruction)
         if problem == BEHIND_THE_END:
-            return f"the record goes on behind its end, at byte {place}: it was written with another schema"
+            return f"bytes are left from byte {place} on: the record was written with another schema"
         path = program.path(instruction - first).removeprefix(".")
         if problem == numbers.REFUSED:
             return program.reasons[int(self.lines[instruction * op.FIELDS + op.FIRST])]

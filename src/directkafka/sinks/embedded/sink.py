@@ -26,7 +26,7 @@ from directkafka.sinks.staging import staging_name
 from directkafka.sinks.wrapped_sink import Clonable
 from directkafka.sinks.write_modes import WriteMode
 
-#: A batch's own table would be found in place of a target of this name.
+#: Names of directkafka's own tables, which no target may have.
 _OWN_TABLES = frozenset({BATCH, "directkafka_ledger", "directkafka_truncate"})
 
 _RECORD = frozenset({"topic", "partition", "offset"})
@@ -254,8 +254,8 @@ class EmbeddedSink(EmbeddedConfig, Clonable):
             return []
         if len(set(table.unique)) > 1:
             return [
-                "it has several unique indexes, and DuckDB would leave out rows that collide with none: name the one "
-                "that is meant in key = [...]"
+                "it has several unique indexes, and DuckDB would leave out rows without a conflict, too: name the "
+                "columns of one in key = [...]"
             ]
         given = {name.lower() for name in schema.names}
         missing = [name for name in sorted(table.unique[0]) if name.lower() not in given]

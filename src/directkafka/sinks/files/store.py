@@ -119,7 +119,7 @@ class FilesStore(LedgerStore[FilesTransaction]):
             fence = Fence(pipeline=pipeline, generation=held, driver=self._driver)
             while current.generation < held:
                 current = self._log.put(fence).pipelines.get(pipeline, PipelineState())
-        # Not asked for a higher one when another driver was faster: it, or one after it, is the newer one.
+        # If another driver was faster, no higher one is tried: that driver, or a later one, is newer.
         if (current.generation, current.driver) != (held, self._driver):
             raise FencedError(store=self.label, pipeline=pipeline, held=held, found=current.generation)
         self._held[pipeline] = held
@@ -157,7 +157,7 @@ class FilesStore(LedgerStore[FilesTransaction]):
             return self._log.refresh().tables.get(name)
 
     def set_table(self, name: str, columns: TableState, *, before: TableState | None) -> bool:
-        """Make a table, or give it more columns; False if it is no longer what it was ``before``."""
+        """Make a table, or add columns if it is still as ``before``; whether it has them now."""
         with translated(self.label):
             self._log.make()
             state = self._log.refresh()

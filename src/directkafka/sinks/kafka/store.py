@@ -107,7 +107,7 @@ class KafkaStore(LedgerStore[_Commit], TransactionalStore):
         self._client: KafkaClient | None = None
         self._cluster_id = ""
         self._is_checked = False
-        #: What a group's coordinator said last to its offsets, where that was no.
+        #: Why a group's offsets were last refused; empty if they were not.
         self._group_refusals: dict[str, str] = {}
 
     def __repr__(self) -> str:
@@ -294,9 +294,9 @@ class KafkaStore(LedgerStore[_Commit], TransactionalStore):
     def _tell_group(self, transaction: KafkaTransaction, group: str, ends: Mapping[TopicPartition, int]) -> None:
         """Commit the source's offsets for lag tools; what is refused is said once, and stops nothing.
 
-        Java's producer aborts the transaction then, for to its user these offsets are the position. Here the ledger is.
+        Java's producer must abort the transaction then: its position is these offsets. Here it is the ledger.
         The broker's side is in order either way: the group's part of the transaction has what was taken, or nothing.
-        (Without an answer it is not: offsets that arrive late would be in no transaction. So that redoes the batch.)
+        (Not without an answer: offsets that arrive late would be in no transaction. The batch is then tried again.)
         """
         try:
             missing = transaction.commit_offsets(group, ends)

@@ -166,8 +166,8 @@ class PostgresStore(LedgerStore[_Transaction]):
     def force_durable(self) -> None:
         """Commit with ``synchronous_commit = on`` from now on, in a new session: a pipeline of several stores needs it.
 
-        The store that is one batch ahead fixes the ranges that the others read again; it cannot for a batch that it
-        lost in a crash.
+        The others read again the ranges of the store that is one batch ahead: a crash must not take that batch from
+        it.
         """
         self._session.durable = True
         self._session.close()

@@ -135,7 +135,7 @@ def test_what_is_wrong_with_a_record_is_told_with_the_field(said: str) -> None:
 def test_a_record_that_goes_on_behind_its_end_is_told() -> None:
     found = decoder(record("int"))
     found.decode(column([b"\2\2\2"]))
-    assert found.problems == {0: "the record goes on behind its end, at byte 1: it was written with another schema"}
+    assert found.problems == {0: "bytes are left from byte 1 on: the record was written with another schema"}
 
 
 @pytest.mark.parametrize("skipped", [False, True])
