@@ -203,12 +203,12 @@ def make_shop(
         registry.add_version(f"{topic}-value", "latest", 1, EVENT)
         (tmp_path / "shop_job.py").write_text(JOB)
         file = tmp_path / "shop.toml"
-        place = IN_POSTGRES.format(inline_bytes_max=inline_bytes_max) if kind is Shop else IN_DELTA
+        place = IN_POSTGRES if kind is Shop else IN_DELTA
         file.write_text(
             FILE.format(
                 name="shop", trigger="available-now", master=master, folder=tmp_path, topic=topic, batch=BATCH,
                 form=form, schema=FORMS[form].format(registry=registry.url), transform=TRANSFORMS[carrier],
-                place=place.format(folder=tmp_path),
+                place=place.format(inline_bytes_max=inline_bytes_max, folder=tmp_path),
             )
         )  # fmt: skip
         environment = {"KAFKA": kafka_broker.bootstrap_servers, "DSN": database}
