@@ -31,14 +31,16 @@ ONCE = {"fence.before", "fence.done", "ledger.read"}
 IN_THE_HOLE = {"commit.answered", "batch.reported"}
 #: The direct engine's alone: here batch 0 is a batch like the others. And the one of tasks, which has its own test.
 ELSEWHERE = {"origin.planned", "origin.committed", "task.staged"}
+OF_OTHERS = ("task.", "log.", "replay.", "reset.", "isolation.")
 #: The hole; the other steps are left to the slow run.
 QUICK = {"batch.reported"}
 
 POINTS = [
     point if point in QUICK else pytest.param(point, marks=pytest.mark.slow)
     for point, text in FAULT_POINTS.items()
-    # Points of Kafka's and of the files' stores, of replays and of resets, are passed in the tests of these.
-    if point not in ELSEWHERE and not point.startswith(("task.", "log.", "replay.", "reset.")) and "Kafka" not in text
+    # Points of Kafka's and of the files' stores, of replays, of resets and of isolation, are passed in the tests of
+    # these. Here nothing is isolated: Spark plans the batches.
+    if not (point in ELSEWHERE or point.startswith(OF_OTHERS) or "Kafka" in text)
 ]
 
 
