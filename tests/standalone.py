@@ -14,7 +14,7 @@ from contextlib import ExitStack, contextmanager
 from pathlib import Path
 
 import pyspark
-from tests.real.kafka.logs import until
+from tests.waiting import until
 
 from directkafka.testing.java import use_java
 from directkafka.testing.servers.ports import ReservedPort

@@ -25,7 +25,7 @@ from tests.chaos.pipelines import (
     produce_numbers,
     running,
 )
-from tests.real.kafka.logs import until
+from tests.waiting import until
 
 from directkafka import Pipeline
 from directkafka.testing import KafkaBroker

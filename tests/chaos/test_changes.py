@@ -22,9 +22,9 @@ from tests.chaos.pipelines import HEAD, PipelineProcess, running, stopped_below
 from tests.chaos.test_kill_at_each_step import ELSEWHERE, armed
 from tests.debezium_avro import written
 from tests.debezium_events import Change, random_changes
-from tests.real.kafka.logs import until
 from tests.registry_server import RegistryServer
 from tests.registry_server import running as registry_running
+from tests.waiting import until
 
 from directkafka import Pipeline
 from directkafka.fault_points import FAULT_POINTS

@@ -18,7 +18,7 @@ from urllib.parse import urlsplit
 import psycopg
 import pytest
 from confluent_kafka import Consumer, Producer, TopicPartition
-from tests.real.kafka.logs import until
+from tests.waiting import until
 
 import directkafka as dk
 from directkafka.testing import KafkaBroker

@@ -17,8 +17,9 @@ from typing import Any
 import psutil
 import psycopg
 import pytest
-from tests.real.kafka.logs import produce, until
+from tests.real.kafka.logs import produce
 from tests.standalone import HOSTS, environment_of, standalone_cluster
+from tests.waiting import until
 
 import directkafka as dk
 from directkafka.testing import KafkaBroker

@@ -13,7 +13,8 @@ from pathlib import Path
 
 import psycopg
 import pytest
-from tests.real.kafka.logs import produce, until
+from tests.real.kafka.logs import produce
+from tests.waiting import until
 
 from directkafka.testing import KafkaBroker
 from directkafka.testing.java import use_java

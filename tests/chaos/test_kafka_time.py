@@ -15,7 +15,8 @@ import pytest
 from tests.chaos.kafka_driver import BATCH, PIPELINE, running
 from tests.chaos.test_kafka_store import World
 from tests.contract.kafka_harness import PARTITIONS, still_open
-from tests.real.kafka.logs import consume, create_topic_again, options, set_topic_config, until
+from tests.real.kafka.logs import consume, create_topic_again, options, set_topic_config
+from tests.waiting import until
 
 from directkafka.kafka.network.client import KafkaClient
 from directkafka.testing import KafkaBroker

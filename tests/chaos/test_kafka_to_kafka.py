@@ -19,7 +19,8 @@ import pytest
 from pyspark.sql import SparkSession
 from tests.chaos.pipelines import CARRIERS, HEAD, PARTITIONS, PipelineProcess, produce_numbers, running, stopped_below
 from tests.contract.kafka_harness import read_committed, still_open, wait_until_stable
-from tests.real.kafka.logs import add_partitions, until
+from tests.real.kafka.logs import add_partitions
+from tests.waiting import until
 
 from directkafka import Pipeline
 from directkafka.testing import KafkaBroker

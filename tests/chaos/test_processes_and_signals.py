@@ -13,7 +13,7 @@ import psycopg
 import pytest
 from pyspark.sql import SparkSession
 from tests.chaos.pipelines import CARRIERS, PARTITIONS, Job, produce_numbers, running, stopped_below
-from tests.real.kafka.logs import until
+from tests.waiting import until
 
 from directkafka.testing import KafkaBroker
 

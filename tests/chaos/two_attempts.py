@@ -14,7 +14,7 @@ import sys
 import threading
 import time
 import uuid
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from contextlib import ExitStack, suppress
 from functools import reduce
 from pathlib import Path
@@ -24,20 +24,13 @@ import pyarrow as pa
 from pyspark import TaskContext
 from pyspark.sql import DataFrame, SparkSession
 from tests.chaos.local_cluster import local_cluster
+from tests.waiting import until
 
 from directkafka.errors import WorkerLostError
 from directkafka.pipeline.execution.kept import Keeper
 from directkafka.spark.dataframe import map_in_arrow
 
-WAIT_S = 60
 READS = 10
-
-
-def until(condition: Callable[[], bool], what: str) -> None:
-    deadline = time.monotonic() + WAIT_S
-    while not condition():
-        assert time.monotonic() < deadline, what
-        time.sleep(0.02)
 
 
 class Doubled:

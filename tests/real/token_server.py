@@ -20,7 +20,7 @@ from starlette.applications import Starlette
 from starlette.requests import Request
 from starlette.responses import JSONResponse, Response
 from starlette.routing import Route
-from tests.real.kafka.logs import until
+from tests.waiting import until
 
 CLIENT_ID, CLIENT_SECRET = "pipeline-client", "secret-of:the client%1"
 AUDIENCE, SCOPE, SUBJECT = "kafka-brokers", "kafka.read", "ann"

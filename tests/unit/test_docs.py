@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import ast
 import functools
-import importlib.util
+import importlib
 import inspect
 import re
 from collections.abc import Iterator
@@ -12,6 +12,8 @@ from pathlib import Path
 from types import ModuleType
 
 import pytest
+from tools.reference.pages import pages
+from tools.reference.public_names import signature_of
 
 import directkafka
 from directkafka.errors import DirectKafkaError
@@ -43,15 +45,6 @@ def each_page(function: object) -> object:
     return pytest.mark.parametrize("page", PAGES, ids=name_of)(function)
 
 
-def load_tool() -> ModuleType:
-    place = importlib.util.spec_from_file_location("reference", ROOT / "tools" / "reference.py")
-    assert place is not None
-    assert place.loader is not None
-    module = importlib.util.module_from_spec(place)
-    place.loader.exec_module(module)
-    return module
-
-
 def fences(text: str, language: str) -> list[str]:
     return re.findall(rf"^```{language}\n(.*?)^```", text, re.DOTALL | re.MULTILINE)
 
@@ -68,7 +61,7 @@ def first_cells(table: str) -> list[str]:
     return re.findall(r"^\| `([^`]+)` \|", table, re.MULTILINE)
 
 
-MADE = load_tool().pages()
+MADE = pages()
 
 
 #: Made by `make docs` for whoever wants to read it, and not kept.
@@ -86,7 +79,7 @@ WORD = re.compile(r"[A-Za-z]{4,}")
 @pytest.mark.parametrize("name", [name for name in MADE if name.startswith("reference/")])
 def test_each_word_of_a_generated_page_is_one_of_the_code_s(name: str) -> None:
     """A replacement in the middle of a word makes one that nobody wrote."""
-    files = [*(ROOT / "src").rglob("*.py"), ROOT / "tools" / "reference.py"]
+    files = [*(ROOT / "src").rglob("*.py"), *(ROOT / "tools" / "reference").glob("*.py")]
     written = {word.lower() for file in files for word in WORD.findall(file.read_text())}
     assert {word for word in WORD.findall(MADE[name]) if word.lower() not in written} == set()
 
@@ -120,9 +113,8 @@ def test_a_signature_has_python_s_own_marks() -> None:
     def one(a: int, /, b: int, *, c: int = 1, **others: int) -> None: ...
     def two(*many: int, c: str = "x") -> None: ...
 
-    tool = load_tool()
-    assert tool._signature("one", one) == "```python\none(a: int, /, b: int, *, c: int = 1, **others: int) -> None\n```"
-    assert tool._signature("two", two) == '```python\ntwo(*many: int, c: str = "x") -> None\n```'
+    assert signature_of("one", one) == "```python\none(a: int, /, b: int, *, c: int = 1, **others: int) -> None\n```"
+    assert signature_of("two", two) == '```python\ntwo(*many: int, c: str = "x") -> None\n```'
 
 
 def test_what_the_page_of_public_names_says_to_see_is_on_it() -> None:

@@ -13,8 +13,8 @@ import typer
 from confluent_kafka import Producer
 from pyspark.sql import SparkSession
 from tests.real.cli.conftest import Command
-from tests.real.kafka.logs import WAIT_S
 from tests.topics import make_topic
+from tests.waiting import WAIT_S
 
 from directkafka import Pipeline, PostgresSink
 from directkafka.cli import all_commands, app, commands, dashboard_command

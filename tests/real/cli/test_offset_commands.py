@@ -14,7 +14,8 @@ from pathlib import Path
 import pytest
 from confluent_kafka import Producer
 from tests.real.cli.conftest import Command, Outcome
-from tests.real.kafka.logs import WAIT_S, delete_records
+from tests.real.kafka.logs import delete_records
+from tests.waiting import WAIT_S
 
 from directkafka import SQLiteSink
 from directkafka.offsets import Earliest, OffsetRange, PartitionProgress, Positions, TopicPartition

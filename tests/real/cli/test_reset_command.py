@@ -15,7 +15,8 @@ import pyarrow as pa
 import pytest
 from confluent_kafka import Producer
 from tests.real.cli.conftest import Command, Outcome
-from tests.real.kafka.logs import WAIT_S, delete_records
+from tests.real.kafka.logs import delete_records
+from tests.waiting import WAIT_S
 
 from directkafka import SQLiteSink
 from directkafka.errors import FencedError

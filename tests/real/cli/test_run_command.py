@@ -20,8 +20,8 @@ from urllib.request import urlopen
 import pytest
 from confluent_kafka import Producer
 from tests.hostile import HOSTILE
-from tests.real.kafka.logs import WAIT_S, until
 from tests.real.monitoring.drivers import free_port
+from tests.waiting import WAIT_S, until
 
 from directkafka.testing import KafkaBroker
 from directkafka.testing.java import use_java

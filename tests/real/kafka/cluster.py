@@ -14,7 +14,8 @@ from kafka import TopicPartition
 from kafka.admin import KafkaAdminClient
 from kafka.errors import KafkaError
 from kafka.protocol.admin import ElectionType
-from tests.real.kafka.logs import WAIT_S, admin, until
+from tests.real.kafka.logs import admin
+from tests.waiting import WAIT_S, until
 
 import directkafka.kafka.network.connections  # noqa: F401 - it makes the scheme of the administrator's sockets known
 from directkafka.testing import KafkaBroker

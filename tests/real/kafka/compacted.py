@@ -5,8 +5,9 @@ from __future__ import annotations
 from collections.abc import Iterator
 from contextlib import contextmanager
 
-from tests.real.kafka.logs import consume, create_topic_again, end_offset, until
+from tests.real.kafka.logs import consume, create_topic_again, end_offset
 from tests.vectors.capture import overwritten_keys
+from tests.waiting import until
 
 from directkafka.testing import KafkaBroker
 

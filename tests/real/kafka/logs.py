@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import time
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import Any
 
@@ -21,6 +20,7 @@ from confluent_kafka.admin import (
     OffsetSpec,
 )
 from tests.topics import make_topic
+from tests.waiting import WAIT_S, until
 
 from directkafka.kafka.admin.admin_client import AdminClient
 from directkafka.kafka.consumer.range_reader import read_range
@@ -31,19 +31,8 @@ from directkafka.offsets import OffsetRange, TopicPartition
 from directkafka.options.client import ClientOptions
 from directkafka.options.read_policy import HEADERS, RECORD_COLUMNS
 
-WAIT_S = 120.0
-
 #: Offset, key, value, timestamp in milliseconds, timestamp type, headers.
 Row = tuple[int, bytes | None, bytes | None, int, int, list[tuple[str, bytes | None]] | None]
-
-
-def until(condition: Callable[[], Any], what: str, timeout_s: float = WAIT_S) -> Any:
-    """Wait for a condition and return what it gave."""
-    deadline = time.monotonic() + timeout_s
-    while not (found := condition()):
-        assert time.monotonic() < deadline, what
-        time.sleep(0.02)
-    return found
 
 
 def options(servers: str, **params: object) -> ClientOptions:

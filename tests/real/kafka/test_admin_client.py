@@ -9,16 +9,8 @@ from contextlib import closing
 import pytest
 from confluent_kafka import Consumer, Producer
 from confluent_kafka import TopicPartition as Place
-from tests.real.kafka.logs import (
-    WAIT_S,
-    delete_records,
-    delete_topic,
-    end_offset,
-    options,
-    produce,
-    transactional,
-    until,
-)
+from tests.real.kafka.logs import delete_records, delete_topic, end_offset, options, produce, transactional
+from tests.waiting import WAIT_S, until
 
 from directkafka.errors import BrokerResponseError, BrokerUnreachableError
 from directkafka.kafka.admin.admin_client import AdminClient

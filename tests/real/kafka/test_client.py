@@ -15,8 +15,9 @@ import kafka.net.inet
 import pytest
 from kafka.net.manager import KafkaConnectionManager
 from kafka.net.selector import NetworkSelector
-from tests.real.kafka.logs import host_and_port, options, until
+from tests.real.kafka.logs import host_and_port, options
 from tests.real.kafka.proxy import KafkaProxy, advertise
+from tests.waiting import until
 
 from directkafka.errors import BrokerResponseError, BrokerUnreachableError
 from directkafka.kafka.network.client import Channel, KafkaClient, open_channel, raise_for

@@ -31,9 +31,9 @@ from tests.real.kafka.logs import (
     set_topic_config,
     start_offset,
     task_for,
-    until,
     within,
 )
+from tests.waiting import until
 
 from directkafka.errors import DataLossError
 from directkafka.kafka.consumer import fetch, range_reader

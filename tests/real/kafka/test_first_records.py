@@ -8,7 +8,8 @@ from contextlib import closing
 import pytest
 from confluent_kafka import Producer
 from tests.real.kafka.compacted import TOPIC, compacted_topic
-from tests.real.kafka.logs import WAIT_S, consume, end_offset, end_transaction, options, produce, transactional
+from tests.real.kafka.logs import consume, end_offset, end_transaction, options, produce, transactional
+from tests.waiting import WAIT_S
 
 from directkafka.kafka.admin.admin_client import AdminClient
 from directkafka.kafka.consumer.first_records import first_timestamps

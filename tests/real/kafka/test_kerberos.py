@@ -15,7 +15,7 @@ from pathlib import Path
 
 import pytest
 from confluent_kafka.admin import AclOperation
-from tests.real.kafka.logs import host_and_port, produce, read, task_for, until
+from tests.real.kafka.logs import host_and_port, produce, read, task_for
 from tests.real.kdc import REALM, Kdc, require_kerberos
 from tests.real.secure_broker import (
     Authorities,
@@ -26,6 +26,7 @@ from tests.real.secure_broker import (
     tls_settings,
     with_prefix,
 )
+from tests.waiting import until
 
 from directkafka.errors import BrokerAccessError, BrokerResponseError, BrokerUnreachableError, OptionError
 from directkafka.kafka.consumer.partition_connection import PartitionConnection

@@ -12,8 +12,9 @@ import pyarrow as pa
 import pytest
 from confluent_kafka import Message
 from confluent_kafka import Producer as ConfluentProducer
-from tests.real.kafka.logs import consume, create_topic_again, host_and_port, options, until
+from tests.real.kafka.logs import consume, create_topic_again, host_and_port, options
 from tests.real.kafka.proxy import KafkaProxy, advertise
+from tests.waiting import until
 
 from directkafka.errors import BrokerResponseError
 from directkafka.errors.kafka import DeliveryTimeoutError, ProducerFencedError, ProducerStateError

@@ -8,7 +8,8 @@ import numpy as np
 import pyarrow as pa
 import pytest
 from tests.real.kafka.cluster import NODES, elect, frozen, heal, partition_of, place_on
-from tests.real.kafka.logs import consume, create_topic_again, options, until
+from tests.real.kafka.logs import consume, create_topic_again, options
+from tests.waiting import until
 
 from directkafka.kafka.network.client import KafkaClient
 from directkafka.kafka.producer.producer import Producer, new_identity

@@ -13,18 +13,9 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from tests.real.kafka.logs import (
-    consume,
-    host_and_port,
-    offsets_of,
-    options,
-    produce,
-    read,
-    task_for,
-    until,
-    within,
-)
+from tests.real.kafka.logs import consume, host_and_port, offsets_of, options, produce, read, task_for, within
 from tests.real.kafka.proxy import KafkaProxy
+from tests.waiting import until
 
 from directkafka.kafka.consumer import range_reader
 from directkafka.kafka.consumer.range_reader import read_range

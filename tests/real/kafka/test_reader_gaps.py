@@ -12,7 +12,6 @@ import pytest
 from confluent_kafka import Producer
 from tests.real.kafka.compacted import TOPIC, compacted_topic
 from tests.real.kafka.logs import (
-    WAIT_S,
     consume,
     create_topic_again,
     delete_records,
@@ -25,9 +24,9 @@ from tests.real.kafka.logs import (
     read,
     task_for,
     transactional,
-    until,
     within,
 )
+from tests.waiting import WAIT_S, until
 
 from directkafka.errors import DataLossError, FetchTimeoutError
 from directkafka.kafka.consumer import fetch, partition_connection, range_reader

@@ -16,7 +16,7 @@ from confluent_kafka.admin import AclOperation
 from kafka.net.sasl.scram import ScramClient
 from tests.certificates import java_key_store, java_trust_store
 from tests.real.kafka import tokens
-from tests.real.kafka.logs import host_and_port, produce, read, task_for, until
+from tests.real.kafka.logs import host_and_port, produce, read, task_for
 from tests.real.secure_broker import (
     ODD_USER,
     PASSWORD,
@@ -33,6 +33,7 @@ from tests.real.secure_broker import (
     secure_broker,
     written,
 )
+from tests.waiting import until
 
 from directkafka.errors import (
     BrokerAccessError,

@@ -12,7 +12,8 @@ import numpy as np
 import pyarrow as pa
 import pytest
 from tests.open_transactions import open_transactions
-from tests.real.kafka.logs import options, until
+from tests.real.kafka.logs import options
+from tests.waiting import until
 
 from directkafka.errors.kafka import (
     ProducerFencedError,

@@ -17,7 +17,7 @@ from selenium.webdriver.chrome.service import Service
 from selenium.webdriver.common.by import By
 from selenium.webdriver.common.keys import Keys
 from selenium.webdriver.remote.webelement import WebElement
-from tests.real.kafka.logs import until
+from tests.waiting import until
 
 #: Set by `make test-browser`: a machine without a browser is a failure then.
 REQUIRED = "DIRECTKAFKA_BROWSER_REQUIRED"

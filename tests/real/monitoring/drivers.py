@@ -11,7 +11,7 @@ from collections.abc import Callable
 from pathlib import Path
 
 from confluent_kafka import Producer
-from tests.real.kafka.logs import WAIT_S
+from tests.waiting import WAIT_S
 
 from directkafka.testing.servers.ports import ReservedPort
 

@@ -14,9 +14,9 @@ from urllib.request import Request, urlopen
 import pytest
 from confluent_kafka import Producer
 from tests.hostile import HOSTILE, assert_harmless
-from tests.real.kafka.logs import WAIT_S, until
 from tests.real.pipeline.conftest import COUNT, World
 from tests.real.pipeline.test_replay import EVERY_TENTH, ROUND
+from tests.waiting import WAIT_S, until
 
 from directkafka import DuckDBSink, Pipeline, PostgresSink, SQLiteSink
 from directkafka.monitoring.dashboard.conditions import Condition, Limits, condition_of

@@ -12,12 +12,12 @@ import pytest
 from confluent_kafka import Producer
 from selenium.webdriver.common.keys import Keys
 from tests.hostile import HOSTILE
-from tests.real.kafka.logs import WAIT_S, until
 from tests.real.monitoring.browser import Browser, chromium
 from tests.real.monitoring.drivers import Driver, Records
 from tests.real.pipeline.conftest import COUNT, World
 from tests.real.pipeline.test_replay import EVERY_TENTH, ROUND
 from tests.topics import make_topic
+from tests.waiting import WAIT_S, until
 
 from directkafka import PostgresSink
 from directkafka.monitoring.http import Address, serve_dashboard

@@ -19,9 +19,9 @@ import psycopg
 import pytest
 from confluent_kafka import Consumer
 from confluent_kafka import TopicPartition as Place
-from tests.real.kafka.logs import WAIT_S, until
 from tests.real.monitoring.drivers import Driver, Records, free_port
 from tests.topics import make_topic
+from tests.waiting import WAIT_S, until
 
 from directkafka.monitoring.http import serve_dashboard
 from directkafka.testing import KafkaBroker

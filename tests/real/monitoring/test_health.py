@@ -13,11 +13,11 @@ import pytest
 from psycopg import conninfo
 from tests.chaos.pipelines import PARTITIONS, produce_numbers
 from tests.processes import suspend
-from tests.real.kafka.logs import until
 from tests.real.monitoring.conftest import Web
 from tests.real.pipeline.conftest import COUNT, World
 from tests.real.proxy import TcpProxy
 from tests.topics import make_topic
+from tests.waiting import until
 
 import directkafka
 from directkafka import Pipeline, PostgresSink, SQLiteSink

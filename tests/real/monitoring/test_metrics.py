@@ -16,10 +16,10 @@ from confluent_kafka import Producer
 from confluent_kafka.admin import AdminClient, NewPartitions
 from pyspark.sql import SparkSession
 from tests.chaos.pipelines import PARTITIONS
-from tests.real.kafka.logs import until
 from tests.real.monitoring.conftest import Web
 from tests.real.pipeline.conftest import COUNT, World
 from tests.real.pipeline.structured_world import Streams
+from tests.waiting import until
 
 import directkafka
 from directkafka import PostgresSink, SQLiteSink

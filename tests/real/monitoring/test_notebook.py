@@ -7,10 +7,10 @@ from html import unescape
 from typing import Any
 
 import pytest
-from tests.real.kafka.logs import until
 from tests.real.pipeline.conftest import COUNT, World
 from tests.real.pipeline.test_replay import EVERY_TENTH, ROUND
 from tests.topics import make_topic
+from tests.waiting import until
 
 from directkafka import Cluster, OptionError, PostgresSink, plot_lag
 from directkafka.pipeline.verify import verify

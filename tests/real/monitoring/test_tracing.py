@@ -18,9 +18,9 @@ from opentelemetry.sdk.trace import TracerProvider
 from opentelemetry.sdk.trace.export import SimpleSpanProcessor
 from opentelemetry.sdk.trace.export.in_memory_span_exporter import InMemorySpanExporter
 from tests.real.cli.test_run_command import FILE
-from tests.real.kafka.logs import WAIT_S, until
 from tests.real.pipeline.conftest import World
 from tests.unit.monitoring.test_tracing import traceparent
+from tests.waiting import WAIT_S, until
 
 from directkafka.monitoring.tracing import LINKS_MAX, PipelineTracer
 from directkafka.testing import KafkaBroker

@@ -16,7 +16,7 @@ from pathlib import Path
 
 import psutil
 import pytest
-from tests.real.kafka.logs import until
+from tests.waiting import until
 
 from directkafka.testing import KafkaBroker
 from directkafka.testing.java import java_home

@@ -15,8 +15,8 @@ from confluent_kafka.admin import AdminClient
 from confluent_kafka.cimpl import NewTopic
 from pyspark.sql import functions as f
 from tests.chaos.pipelines import PARTITIONS, Job, produce_numbers
-from tests.real.kafka.logs import until
 from tests.real.pipeline.conftest import COUNT, World
+from tests.waiting import until
 
 from directkafka import PostgresSink
 from directkafka.errors import (

@@ -10,9 +10,9 @@ from typing import Any
 import pytest
 from confluent_kafka import Consumer
 from tests.chaos.pipelines import PARTITIONS, produce_numbers
-from tests.real.kafka.logs import until
 from tests.real.pipeline.conftest import COUNT, World
 from tests.real.spark.test_groups import committed
+from tests.waiting import until
 
 import directkafka
 from directkafka import SQLiteSink, TopicPartition

@@ -17,8 +17,9 @@ import pytest
 from pyspark.sql import SparkSession
 from tests.chaos.pipelines import PARTITIONS, produce_numbers
 from tests.contract.kafka_harness import read_committed, still_open, wait_until_stable
-from tests.real.kafka.logs import consume, until
+from tests.real.kafka.logs import consume
 from tests.real.spark.test_groups import committed
+from tests.waiting import until
 
 from directkafka import KafkaSink, Pipeline, SQLiteSink, register, write_stream
 from directkafka.errors import (

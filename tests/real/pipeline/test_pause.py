@@ -8,8 +8,8 @@ from typing import Any
 
 import pytest
 from tests.chaos.pipelines import produce_numbers
-from tests.real.kafka.logs import until
 from tests.real.pipeline.conftest import COUNT, World
+from tests.waiting import until
 
 from directkafka import PostgresSink
 from directkafka.pipeline.ledger import pause

@@ -14,10 +14,11 @@ from confluent_kafka import Producer
 from pyspark.sql import SparkSession
 from pyspark.sql import functions as f
 from tests.chaos.pipelines import PARTITIONS, produce_numbers
-from tests.real.kafka.logs import WAIT_S, host_and_port, produce, until
+from tests.real.kafka.logs import host_and_port, produce
 from tests.real.kafka.proxy import KafkaProxy, advertise
 from tests.real.pipeline.conftest import COUNT, QUERY, World
 from tests.real.spark.test_groups import committed
+from tests.waiting import WAIT_S, until
 
 import directkafka as dk
 from directkafka import PostgresSink

@@ -12,7 +12,7 @@ from pathlib import Path
 import pyarrow as pa
 import pytest
 from pyspark.sql import DataFrame, SparkSession
-from tests.real.kafka.logs import until
+from tests.waiting import until
 
 from directkafka.errors import EnvironmentFaultError, TransformError
 from directkafka.pipeline.execution.background_job import run_within

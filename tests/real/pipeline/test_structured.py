@@ -11,9 +11,10 @@ import pytest
 from pyspark.sql import DataFrame
 from pyspark.sql import functions as f
 from tests.chaos.pipelines import PARTITIONS
-from tests.real.kafka.logs import create_topic_again, delete_topic, until
+from tests.real.kafka.logs import create_topic_again, delete_topic
 from tests.real.pipeline.conftest import COUNT, World
 from tests.real.pipeline.structured_world import WAIT_S, Streams, failure_of
+from tests.waiting import until
 
 import directkafka as dk
 from directkafka.errors import (

@@ -17,8 +17,8 @@ import psutil
 import pytest
 from confluent_kafka import Producer
 from tests.real.cli.test_run_command import FILE
-from tests.real.kafka.logs import WAIT_S, until
 from tests.real.monitoring.drivers import free_port
+from tests.waiting import WAIT_S, until
 
 from directkafka.testing import KafkaBroker
 from directkafka.testing.java import use_java

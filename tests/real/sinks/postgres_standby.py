@@ -11,7 +11,7 @@ from pathlib import Path
 
 import psycopg
 from psycopg import conninfo
-from tests.real.kafka.logs import until
+from tests.waiting import until
 
 from directkafka.testing import EmbeddedPostgres
 from directkafka.testing.postgres import _programs

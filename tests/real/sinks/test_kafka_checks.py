@@ -12,8 +12,9 @@ from functools import partial
 import pytest
 from confluent_kafka.admin import AdminClient, AlterConfigOpType, ConfigEntry, ConfigResource
 from tests.contract.kafka_harness import KafkaHarness
-from tests.real.kafka.logs import WAIT_S, create_topic_again, delete_topic, set_topic_config, until
+from tests.real.kafka.logs import create_topic_again, delete_topic, set_topic_config
 from tests.real.spark.test_groups import committed
+from tests.waiting import WAIT_S, until
 
 from directkafka.errors import EnvironmentFaultError, RowRejectedError, StoreUnavailableError
 from directkafka.offsets import PartitionProgress

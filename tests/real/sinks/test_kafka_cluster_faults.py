@@ -14,7 +14,8 @@ import numpy as np
 import pytest
 from tests.contract.kafka_harness import KafkaHarness, KeyedRows
 from tests.real.kafka.cluster import heal, partition_of, place_on
-from tests.real.kafka.logs import create_topic_again, until
+from tests.real.kafka.logs import create_topic_again
+from tests.waiting import until
 
 from directkafka.errors import StoreUnavailableError
 from directkafka.kafka.producer.producer import Producer

@@ -11,7 +11,7 @@ import pyarrow as pa
 import pytest
 from confluent_kafka.admin import AdminClient, NewTopic
 from tests.contract.kafka_harness import KafkaHarness, KeyedRows, wait_until_stable
-from tests.real.kafka.logs import consume, until
+from tests.real.kafka.logs import consume
 from tests.real.kafka.lossy_proxy import (
     ADD_PARTITIONS_TO_TXN,
     END_TXN,
@@ -20,6 +20,7 @@ from tests.real.kafka.lossy_proxy import (
     Loss,
     LossyProxy,
 )
+from tests.waiting import until
 
 from directkafka.errors import (
     CommitUnknownError,

@@ -21,9 +21,10 @@ from confluent_kafka.admin import (
     ResourceType,
 )
 from tests.contract.kafka_harness import KafkaHarness, KeyedRows, still_open
-from tests.real.kafka.logs import WAIT_S, create_topic_again, forget_connections, until
+from tests.real.kafka.logs import create_topic_again, forget_connections
 from tests.real.secure_broker import PASSWORD, USER, Authorities, add_users, make_authorities, secure_broker
 from tests.real.spark.test_groups import committed
+from tests.waiting import WAIT_S, until
 
 from directkafka.errors import DirectKafkaError, StoreAccessError
 from directkafka.testing import KafkaBroker

@@ -14,8 +14,9 @@ from typing import Any
 import pyarrow as pa
 import pytest
 from tests.contract.kafka_harness import KafkaHarness, KeyedRows
-from tests.real.kafka.logs import end_offset, until
+from tests.real.kafka.logs import end_offset
 from tests.real.sinks.test_kafka_faults import NoClaims
+from tests.waiting import until
 
 from directkafka.errors.kafka import ProducerFencedError, ProducerStateError, SecondAttemptError
 from directkafka.offsets import TopicPartition

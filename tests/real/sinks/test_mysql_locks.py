@@ -5,11 +5,12 @@ from __future__ import annotations
 import logging
 import threading
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
 
 import pytest
 from tests.contract.mysql_harness import MySQLHarness
+from tests.waiting import WAIT_S, until
 
 from directkafka.errors import StoreUnavailableError
 from directkafka.sinks import session_watch
@@ -20,7 +21,6 @@ from directkafka.testing.store_driver import Job
 
 pytestmark = pytest.mark.real
 
-WAIT_S = 60.0
 #: Bounds on the time from a stop to its end, and from the wait to its first warning.
 STOP_S_MAX = 5.0
 WARNING_S_MAX = 10.0
@@ -65,13 +65,6 @@ def other(harness: MySQLHarness) -> Iterator[Connection]:
 def pool() -> Iterator[ThreadPoolExecutor]:
     with ThreadPoolExecutor() as pool:
         yield pool
-
-
-def until(condition: Callable[[], bool], what: str) -> None:
-    deadline = time.monotonic() + WAIT_S
-    while not condition():
-        assert time.monotonic() < deadline, what
-        time.sleep(0.01)
 
 
 @pytest.mark.slow

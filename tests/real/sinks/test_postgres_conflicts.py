@@ -12,8 +12,8 @@ import pyarrow as pa
 import pytest
 from psycopg import conninfo
 from tests.contract.postgres_harness import PostgresHarness
-from tests.real.kafka.logs import until
 from tests.real.sinks.postgres_standby import promote, standby_of, wait_until_it_has_all
+from tests.waiting import until
 
 from directkafka.errors import DirectKafkaError, RowCountError, StoreUnavailableError
 from directkafka.pipeline.retry import may_pass

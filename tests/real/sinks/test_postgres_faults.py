@@ -20,6 +20,7 @@ import psycopg
 import pytest
 from psycopg import conninfo
 from tests.real.sinks.postgres_proxy import Loss, PostgresProxy
+from tests.waiting import WAIT_S, until
 
 from directkafka.errors import (
     CommitUnknownError,
@@ -38,19 +39,11 @@ from directkafka.testing.store_driver import Job
 pytestmark = pytest.mark.real
 
 ROOT = Path(__file__).parents[3]
-WAIT_S = 90.0
 
 
 def rows(dsn: str) -> list[tuple[Any, ...]]:
     with psycopg.connect(dsn) as connection:
         return sorted(connection.execute("SELECT * FROM flights").fetchall())
-
-
-def until(condition: Callable[[], bool], what: str) -> None:
-    deadline = time.monotonic() + WAIT_S
-    while not condition():
-        assert time.monotonic() < deadline, what
-        time.sleep(0.01)
 
 
 @pytest.fixture

@@ -6,7 +6,7 @@ import logging
 import re
 import threading
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from concurrent.futures import Future, ThreadPoolExecutor
 from contextlib import closing
 from typing import Any
@@ -17,6 +17,7 @@ import pytest
 from psycopg import conninfo
 from tests.contract.postgres_harness import PostgresHarness
 from tests.real.proxy import TcpProxy
+from tests.waiting import WAIT_S, until
 
 from directkafka.errors import CommitUnknownError, StoreUnavailableError
 from directkafka.pipeline.execution.routes import Route
@@ -31,7 +32,6 @@ from directkafka.testing.store_driver import SCHEMA, Job, batches_of
 
 pytestmark = pytest.mark.real
 
-WAIT_S = 60.0
 #: Bounds on the time from a stop to its end, and from the wait to its first warning.
 STOP_S_MAX = 5.0
 WARNING_S_MAX = 10.0
@@ -79,13 +79,6 @@ def soon(monkeypatch: pytest.MonkeyPatch) -> None:
     """Looks come at once."""
     monkeypatch.setattr(session_watch, "FIRST_LOOK_S", 0.2)
     monkeypatch.setattr(session_watch, "LOOK_AGAIN_S", 0.2)
-
-
-def until(condition: Callable[[], object], what: str) -> None:
-    deadline = time.monotonic() + WAIT_S
-    while not condition():
-        assert time.monotonic() < deadline, what
-        time.sleep(0.02)
 
 
 def waits(dsn: str) -> bool:

@@ -8,7 +8,7 @@ from typing import Any
 
 from pyspark import RDD
 from pyspark.streaming import DStream, StreamingContext
-from tests.real.kafka.logs import until
+from tests.waiting import until
 
 import directkafka as dk
 from directkafka import OffsetRange

@@ -13,16 +13,9 @@ import pytest
 from pyspark.sql import SparkSession
 from pyspark.sql import functions as f
 from pyspark.sql.streaming import StreamingQuery
-from tests.real.kafka.logs import (
-    add_partitions,
-    create_topic_again,
-    delete_records,
-    delete_topic,
-    end_offset,
-    produce,
-    until,
-)
+from tests.real.kafka.logs import add_partitions, create_topic_again, delete_records, delete_topic, end_offset, produce
 from tests.real.spark.queries import WAIT_S, Output, failure_of, places
+from tests.waiting import until
 
 pytestmark = [pytest.mark.real, pytest.mark.slow]
 

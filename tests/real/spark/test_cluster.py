@@ -9,10 +9,11 @@ from datetime import UTC, datetime
 import pytest
 from confluent_kafka import Consumer, Producer
 from pyspark.sql import SparkSession
-from tests.real.kafka.logs import delete_records, host_and_port, produce, until
+from tests.real.kafka.logs import delete_records, host_and_port, produce
 from tests.real.kafka.proxy import KafkaProxy, advertise
 from tests.real.spark.test_groups import committed as seen_of
 from tests.real.spark.test_starts import commit
+from tests.waiting import until
 
 import directkafka as dk
 from directkafka import Cluster, OffsetRange, TopicPartition

@@ -17,18 +17,10 @@ from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql.streaming import StreamingQuery
 from pyspark.streaming import StreamingContext
 from tests.real.kafka.cluster import heal, partition_of, place_on
-from tests.real.kafka.logs import (
-    WAIT_S,
-    consume,
-    create_topic_again,
-    delete_records,
-    produce,
-    set_topic_config,
-    start_offset,
-    until,
-)
+from tests.real.kafka.logs import consume, create_topic_again, delete_records, produce, set_topic_config, start_offset
 from tests.real.spark.dstreams import Collected, Settings, place, running
 from tests.real.spark.queries import failure_of
+from tests.waiting import WAIT_S, until
 
 import directkafka as dk
 from directkafka.testing import KafkaBroker

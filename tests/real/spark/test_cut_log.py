@@ -17,9 +17,10 @@ from pyspark.sql import SparkSession
 from pyspark.streaming import StreamingContext
 from tests.processes import child_that_runs, suspend
 from tests.real.kafka.cluster import lose_log
-from tests.real.kafka.logs import create_topic_again, end_offset, produce, until
+from tests.real.kafka.logs import create_topic_again, end_offset, produce
 from tests.real.spark.dstreams import Collected, place
 from tests.real.spark.queries import Output, failure_of
+from tests.waiting import until
 
 import directkafka as dk
 from directkafka.testing import KafkaBroker

@@ -16,9 +16,10 @@ from confluent_kafka.admin import NewTopic
 from py4j.protocol import Py4JJavaError
 from pyspark import RDD, SparkContext
 from pyspark.streaming import StreamingContext
-from tests.real.kafka.logs import WAIT_S, add_partitions, admin, end_transaction, produce, transactional, until
+from tests.real.kafka.logs import add_partitions, admin, end_transaction, produce, transactional
 from tests.real.spark.dstreams import INTERVAL_S, Collected, Place, place, places, running
 from tests.real.spark.test_starts import commit
+from tests.waiting import WAIT_S, until
 
 import directkafka as dk
 from directkafka import OffsetRange, TopicPartition

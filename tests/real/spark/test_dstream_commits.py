@@ -10,8 +10,9 @@ from typing import Any
 import pytest
 from pyspark import RDD, SparkContext
 from pyspark.streaming import StreamingContext
-from tests.real.kafka.logs import produce, until
+from tests.real.kafka.logs import produce
 from tests.real.spark.dstreams import INTERVAL_S, Place, place, places, running
+from tests.waiting import until
 
 import directkafka as dk
 from directkafka import Cluster, OffsetRange, TopicPartition

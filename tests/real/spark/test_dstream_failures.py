@@ -12,8 +12,9 @@ from py4j.protocol import Py4JJavaError
 from pyspark import RDD, SparkContext
 from pyspark.streaming import StreamingContext
 from pyspark.streaming.dstream import DStream
-from tests.real.kafka.logs import delete_records, produce, until
+from tests.real.kafka.logs import delete_records, produce
 from tests.real.spark.dstreams import INTERVAL_S, Collected, Settings
+from tests.waiting import until
 
 import directkafka as dk
 from directkafka import Cluster, OffsetRange, TopicPartition

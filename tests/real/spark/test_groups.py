@@ -14,8 +14,9 @@ from confluent_kafka import Consumer
 from confluent_kafka import TopicPartition as Place
 from pyspark.sql import SparkSession
 from pyspark.sql.streaming import StreamingQuery
-from tests.real.kafka.logs import produce, until
+from tests.real.kafka.logs import produce
 from tests.real.spark.queries import WAIT_S, Output, places
+from tests.waiting import until
 
 import directkafka
 from directkafka.spark.datasource import query_groups

@@ -9,8 +9,9 @@ from typing import Any
 import pytest
 from pyspark.sql import SparkSession
 from pyspark.sql.streaming import StreamingQuery
-from tests.real.kafka.logs import produce, until
+from tests.real.kafka.logs import produce
 from tests.real.spark.queries import Output, places
+from tests.waiting import until
 
 from directkafka import lag
 

@@ -12,7 +12,7 @@ from typing import Any
 import pytest
 from pyspark.sql import SparkSession
 from tests.certificates import java_trust_store
-from tests.real.kafka.logs import produce, until
+from tests.real.kafka.logs import produce
 from tests.real.secure_broker import (
     PASSWORD,
     USER,
@@ -27,6 +27,7 @@ from tests.real.secure_broker import (
 )
 from tests.real.spark.conftest import QUICK
 from tests.real.spark.queries import WAIT_S
+from tests.waiting import until
 
 from directkafka.errors import BrokerAccessError
 from directkafka.testing import KafkaBroker

@@ -7,15 +7,9 @@ import time
 from collections.abc import Callable, Iterator
 
 import pytest
-from tests.real.kafka.logs import (
-    add_partitions,
-    create_topic_again,
-    delete_records,
-    delete_topic,
-    produce,
-    until,
-)
+from tests.real.kafka.logs import add_partitions, create_topic_again, delete_records, delete_topic, produce
 from tests.unit.planning.snapshots import at
+from tests.waiting import until
 
 from directkafka.offsets import TopicPartition
 from directkafka.options.source import SourceOptions

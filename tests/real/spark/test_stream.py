@@ -24,11 +24,11 @@ from tests.real.kafka.logs import (
     delete_topic,
     host_and_port,
     produce,
-    until,
 )
 from tests.real.kafka.proxy import KafkaProxy, advertise
 from tests.real.spark.conftest import QUICK
 from tests.real.spark.queries import WAIT_S, Output, failure_of, places
+from tests.waiting import until
 
 pytestmark = pytest.mark.real
 

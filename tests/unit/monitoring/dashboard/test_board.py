@@ -11,8 +11,8 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from tests.real.kafka.logs import until
 from tests.unit.monitoring.dashboard.test_conditions import AT_MS, LIMITS, found, position
+from tests.waiting import until
 
 from directkafka.monitoring.dashboard.board import Board, BoardPipeline
 from directkafka.monitoring.dashboard.conditions import Observation

@@ -13,7 +13,7 @@ from urllib.error import HTTPError
 from urllib.request import Request, urlopen
 
 import pytest
-from tests.real.kafka.logs import until
+from tests.waiting import until
 
 from directkafka.errors import EnvironmentFaultError, OptionError
 from directkafka.monitoring.dashboard.details import BusyError, Details, UnknownPipelineError, reset_request

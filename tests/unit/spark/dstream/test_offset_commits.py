@@ -7,7 +7,7 @@ import sys
 from collections.abc import Iterator, Mapping
 
 import pytest
-from tests.real.kafka.logs import until
+from tests.waiting import until
 
 from directkafka.errors import DirectKafkaError
 from directkafka.errors.streams import BatchFailedError, OffsetsNotCommittedError
