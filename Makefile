@@ -87,7 +87,7 @@ format: .venv/.stamp ## format, and correct what ruff can correct
 	$(VENV_PYTHON) -m ruff format .
 
 docs: .venv/.stamp ## write the reference pages anew, and the parts of docs/DESIGN.md that are made from the code
-	@$(VENV_PYTHON) tools/reference.py
+	@$(VENV_PYTHON) -m tools.reference
 
 UV ?= uv==0.13.9
 pins: ## look up the hashes of all pinned packages, after a pin in requirements/ was changed
