@@ -83,8 +83,13 @@ class EmbeddedMariaDB(DatabaseServer):
         """URL of the server without a database, as its superuser, with the password."""
         return self.dsn_of("")
 
+    @property
+    def _temporary(self) -> Path:
+        return self._folder / "temporary"
+
     def _prepare(self) -> None:
         self._home = mariadb_home(progress=self._progress)
+        self._temporary.mkdir(mode=0o700, exist_ok=True)
         self._init_data()
 
     def _end(self, server: ServerProcess) -> None:
@@ -98,6 +103,8 @@ class EmbeddedMariaDB(DatabaseServer):
             "user": _user(),
             "basedir": self._home,
             "datadir": self._data,
+            # Of its own: a server that starts takes away what others have in theirs.
+            "tmpdir": self._temporary,
             "lc-messages-dir": self._home / "share",
             # A socket's path may have 107 bytes, and the folder's name may be longer.
             "socket": f"@directkafka-{os.getpid()}-{secrets.token_hex(4)}",
