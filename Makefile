@@ -43,8 +43,8 @@ setup: .venv/.stamp ## virtual environment, pinned packages, broker jars (every 
 demo: setup ## the whole path at work: broker, Spark and Postgres on this machine
 	@$(if $(findstring --keep,$(ARGS)),,$(in_temporary_folder)) .venv/bin/directkafka demo $(ARGS)
 
-# Three files at a time, since many tests wait, in the order that tests/conftest.py gives them; ARGS="-n 0" has them one after the other.
-SIDE_BY_SIDE := -n 3 --dist loadfile --no-loadscope-reorder
+# Four files at a time, since many tests wait, in the order that tests/conftest.py gives them; ARGS="-n 0" has them one after the other.
+SIDE_BY_SIDE := -n 4 --dist loadfile --no-loadscope-reorder
 
 # The static checks have one core; on the other one, what lets the tests' processes start quickly is made meanwhile.
 checked_first = { $(VENV_PYTHON) -m tests.quick_start & } && $(MAKE) --no-print-directory lint && wait &&
