@@ -18,7 +18,9 @@ import os
 import subprocess
 import sys
 import tempfile
-from importlib import import_module
+from collections.abc import Callable
+from concurrent.futures import ThreadPoolExecutor
+from functools import partial
 from importlib.metadata import version
 from pathlib import Path
 
@@ -47,6 +49,8 @@ _KERNELS = (
     "directkafka.sinks.postgres.copy_kernels",
 )
 _TIMEOUT_S = 180
+#: As many as there are cores: each is one process that computes.
+_AT_ONCE = 2
 
 
 def use() -> None:
@@ -66,14 +70,20 @@ def make() -> None:
     _FOLDER.mkdir(exist_ok=True)
     if not _SPARK_HOME.exists():
         _make_spark_home()
+    missing: list[Callable[[], None]] = []
     if not _CLASSES.exists():
-        for module in _KERNELS:
-            import_module(module)
-        collect = [sys.executable, "-m", "pytest", "--collect-only", "-qq"]
-        subprocess.run(collect, cwd=_ROOT, stdout=subprocess.DEVNULL, check=False)
-        _make_classes()
+        missing += [_make_classes, *(partial(_run, "-c", f"import {module}") for module in _KERNELS)]
     if not _BROKER_CLASSES.exists():
-        _make_broker_classes()
+        missing.append(_make_broker_classes)
+    with ThreadPoolExecutor(_AT_ONCE) as pool:
+        for job in [pool.submit(make_it) for make_it in missing]:
+            job.result()
+    if missing:
+        _run("-m", "pytest", "--collect-only", "-qq")
+
+
+def _run(*arguments: str) -> None:
+    subprocess.run([sys.executable, *arguments], cwd=_ROOT, stdout=subprocess.DEVNULL, check=False)
 
 
 def _make_spark_home() -> None:

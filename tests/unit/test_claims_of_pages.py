@@ -283,3 +283,9 @@ def test_a_line_of_a_paragraph_is_not_indented(page: Path) -> None:
         # An item goes on until a line that begins at the margin.
         may_be = is_item or (may_be and (line.startswith(" ") or not line))
     assert wrong == []
+
+
+def test_all_extras_are_in_the_one_of_all_but_those_for_a_machine_of_one_s_own() -> None:
+    extras = tomllib.loads((ROOT / "pyproject.toml").read_text())["project"]["optional-dependencies"]
+    (line,) = extras["all"]
+    assert set(re.findall(r"\w+", line)) - {"directkafka"} == extras.keys() - {"all", "demo", "test"}

@@ -28,17 +28,17 @@ def trace_pipelines(*, option: str = "traces") -> PipelineTracer:
         What makes the spans, from a thread; ``close()`` ends it, and so does the end of a ``with`` block.
 
     Raises:
-        OptionError: the extra ``opentelemetry`` is not installed.
+        OptionError: the extra ``otel`` is not installed.
     """
     for package in ("opentelemetry", "opentelemetry.sdk"):
-        check_installed(package, extra="opentelemetry", option=option)
+        check_installed(package, extra="otel", option=option)
     from directkafka.monitoring.tracing import PipelineTracer, tracer_of_process
 
     try:
         return PipelineTracer(tracer_of_process())
     except ImportError as error:
         # A program with a provider of its own need not have it.
-        reason = f"{error.name} is not installed: run pip install '.[opentelemetry]' in a checkout of directkafka"
+        reason = f"{error.name} is not installed: run pip install '.[otel]' in a checkout of directkafka"
         raise OptionError(option=option, reason=reason) from None
 
 

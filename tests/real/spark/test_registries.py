@@ -10,6 +10,7 @@ from datetime import date
 from pathlib import Path
 from typing import Any
 
+import psutil
 import pyarrow as pa
 import pytest
 from pyspark.sql import SparkSession
@@ -17,6 +18,7 @@ from tests.avro_records import written
 from tests.real.kafka.logs import produce
 from tests.real.spark.queries import failure_of
 from tests.registry_server import RegistryServer, running
+from tests.waiting import until
 
 import directkafka as dk
 from directkafka.errors.registry import SchemaNotFoundError
@@ -82,19 +84,43 @@ def test_the_schema_of_the_columns_may_be_given_or_another_version(
     assert [row.id for row in frame.orderBy("offset").select("value.id").collect()] == [1, None, 3, None, None, None]
 
 
-def test_a_stream_goes_on_with_the_schemas_that_it_knows(
+def test_a_stream_goes_on_with_the_schemas_that_it_knows_while_the_registry_is_away(
     streaming: Reading, session: SparkSession, servers: str, clicks: str, registry: RegistryServer
 ) -> None:
+    """Spark ends processes that are idle for a minute, so later batches are read by others, which have asked nobody."""
     stream = streaming(
         subscribe=clicks, startingOffsets="earliest", value__format="avro", value__registry__url=registry.url,
         value__on__error="null",
     ).load()  # fmt: skip
-    query = (
-        stream.select("value.id").writeStream.format("memory").queryName("clicked").trigger(availableNow=True).start()
-    )
-    assert query.awaitTermination(60)
-    assert sorted(row.id for row in session.table("clicked").collect() if row.id is not None) == [1, 2, 3]
-    session.catalog.dropTempView("clicked")
+    query = stream.select("value.id").writeStream.format("memory").queryName("clicked").start()
+    try:
+        until(lambda: clicked(session) == [1, 2, 3], "the first batch")
+        before = python_workers()
+        for worker in before:
+            worker.kill()
+        registry.failures = 10**9
+        produce(servers, clicks, [framed(1, OLD, {"id": 5}), framed(2, NEW, {"id": 6, "page": None})])
+        until(lambda: query.exception() or clicked(session) == [1, 2, 3, 5, 6], "the second batch")
+        assert query.exception() is None
+        assert before
+        assert set(python_workers()).isdisjoint(before)
+    finally:
+        query.stop()
+        session.catalog.dropTempView("clicked")
+
+
+def clicked(session: SparkSession) -> list[int]:
+    return sorted(row.id for row in session.table("clicked").collect() if row.id is not None)
+
+
+def python_workers() -> list[psutil.Process]:
+    """Processes of this Spark's that run tasks: the children of its daemon."""
+    started = (child for one in psutil.Process().children() if one.name() == "java" for child in running_below(one))
+    return [worker for one in started if "daemon" in " ".join(one.cmdline()) for worker in running_below(one)]
+
+
+def running_below(process: psutil.Process) -> list[psutil.Process]:
+    return [child for child in process.children() if child.status() != psutil.STATUS_ZOMBIE]
 
 
 def test_an_rdd_s_batches_are_typed(session: SparkSession, servers: str, clicks: str, registry: RegistryServer) -> None:

@@ -185,7 +185,7 @@ def test_without_the_extra_it_is_named(package: str, monkeypatch: pytest.MonkeyP
     monkeypatch.setattr(
         "directkafka.options.texts.find_spec", lambda name: None if name == package else find_spec(name)
     )
-    with pytest.raises(OptionError, match=rf"{package} is not installed: run pip install '\.\[opentelemetry\]'"):
+    with pytest.raises(OptionError, match=rf"{package} is not installed: run pip install '\.\[otel\]'"):
         directkafka.trace_pipelines()
 
 

@@ -38,7 +38,8 @@ def _declared(*, compiled: bool = False) -> list[Requirement]:
     project = tomllib.loads((_ROOT / "pyproject.toml").read_text())
     lines = [*project["build-system"]["requires"], *project["project"]["dependencies"]]
     for name, extra in project["project"]["optional-dependencies"].items():
-        if name not in _COMPILED or compiled:
+        # That of all the others names this package, and no other one.
+        if name != "all" and (name not in _COMPILED or compiled):
             lines += extra
     return [Requirement(line) for line in lines]
 

@@ -1,7 +1,8 @@
 """The client of a schema registry: what it has, asked for once.
 
-Schemas never change under their ids, so each is asked for once in a process, with what it refers to. That the registry
-does not have one is believed for some seconds.
+Schemas never change under their ids, so each is asked for once, with what it refers to: by one of the processes that
+Spark's JVM has on a machine, from which the others have it. New ones come all the time, and while the registry is away
+they go on with what is known. That the registry does not have a schema is believed for some seconds.
 """
 
 from __future__ import annotations
@@ -9,15 +10,16 @@ from __future__ import annotations
 import json
 import re
 import time
-from collections.abc import Callable
-from dataclasses import dataclass
+from collections.abc import Callable, Mapping
+from dataclasses import asdict, dataclass
 from functools import cache, cached_property
-from typing import Any, Final, TypeVar
+from typing import Any, Final, Self, TypeVar
 from urllib.parse import quote
 from uuid import UUID
 
 from directkafka.errors.registry import SchemaNotFoundError, SchemaNotRegisteredError
 from directkafka.options.registry import Registry
+from directkafka.payloads.registry.known_answers import KnownAnswers
 from directkafka.payloads.registry.rest_service import SAID_LENGTH_MAX, RestService
 from directkafka.plain_text import one_line
 
@@ -51,6 +53,11 @@ class RegisteredSchema:
     texts: tuple[str, ...]
     names: tuple[str, ...]
 
+    @classmethod
+    def load(cls, document: Mapping[str, Any]) -> Self:
+        """The schema again that ``asdict`` has made a document of."""
+        return cls(document["id"], document["type"], tuple(document["texts"]), tuple(document["names"]))
+
 
 class RegistryClient:
     """Asks one registry, in one process.
@@ -62,8 +69,9 @@ class RegistryClient:
     def __init__(self, registry: Registry) -> None:
         self._registry = registry
         self._service = RestService(registry)
-        self._by_id: dict[int, RegisteredSchema] = {}
-        self._ids: dict[UUID, int] = {}
+        place = " ".join(registry.urls)
+        self._schemas = KnownAnswers[int, RegisteredSchema](place, "schema", dump=asdict, load=RegisteredSchema.load)
+        self._ids = KnownAnswers[UUID, int](place, "GUID", dump=int, load=int)
         #: When, what was wanted, and why it is not there. No error: its traceback would keep a batch's memory.
         self._missed: dict[int | UUID, tuple[float, str, str]] = {}
 
@@ -76,7 +84,7 @@ class RegistryClient:
             RegistryAccessError: it refuses.
         """
         path, wanted = f"/schemas/ids/{number}", f"schema {number}"
-        return self._asked_once(self._by_id, number, lambda: self._registered(self._get(path, wanted), number))
+        return self._asked_once(self._schemas, number, lambda: self._registered(self._get(path, wanted), number))
 
     def id_of_guid(self, guid: UUID) -> int:
         """The number of the schema that records name by a GUID, in the context that the registry's address names.
@@ -90,9 +98,9 @@ class RegistryClient:
         """
         return self._asked_once(self._ids, guid, lambda: self._id_of_guid(guid, f"the schema with the GUID {guid}"))
 
-    def has_asked(self, key: int | UUID) -> bool:
+    def knows(self, key: int | UUID) -> bool:
         """Whether what belongs to a number or a GUID is known without a request."""
-        return key in self._by_id or key in self._ids
+        return (self._schemas.get(key) if isinstance(key, int) else self._ids.get(key)) is not None
 
     def _id_of_guid(self, guid: UUID, wanted: str) -> int:
         answer = self._service.documents(f"/schemas/guids/{guid}/ids", wanted)
@@ -111,21 +119,22 @@ class RegistryClient:
         found = _CONTEXT.search(self._registry.urls[0])
         return f".{found[1]}" if found else _DEFAULT_CONTEXT
 
-    def _asked_once(self, known: dict[Key, Found], key: Key, ask: Callable[[], Found]) -> Found:
+    def _asked_once(self, known: KnownAnswers[Key, Found], key: Key, ask: Callable[[], Found]) -> Found:
         """What never changes is asked for once; that it is not there is believed for some seconds."""
-        if key in known:
-            return known[key]
+        if (found := known.get(key)) is not None:
+            return found
         now = time.monotonic()
         missed_at, wanted, cause = self._missed.get(key, (-_MISSED_S, "", ""))
         if now - missed_at < _MISSED_S:
             raise SchemaNotFoundError(registry=self._registry.shown, wanted=wanted, cause=cause)
         try:
-            known[key] = ask()
+            found = ask()
         except SchemaNotFoundError as error:
             self._missed = {old: miss for old, miss in self._missed.items() if now - miss[0] < _MISSED_S}
             self._missed[key] = time.monotonic(), error.wanted, error.cause
             raise
-        return known[key]
+        known.put(key, found)
+        return found
 
     def version(self, subject: str, version: str) -> RegisteredSchema:
         """A version of a subject's schema.
@@ -142,7 +151,7 @@ class RegistryClient:
         answer = self._version(subject, version)
         number = self._number(answer, f"the subject {subject}")
         found = self._registered(answer, number)
-        self._by_id.setdefault(number, found)
+        self._schemas.put(number, found)
         return found
 
     def id_of(self, subject: str, text: str, type: str, *, registers: bool) -> int:

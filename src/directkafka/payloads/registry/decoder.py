@@ -129,7 +129,7 @@ class RegisteredDecoder:
                 frames.problems[row] = str(found[place])
 
     def _id_of_guid(self, guid: UUID, missed: list[UUID]) -> int | str:
-        if len(missed) == _MISSED_MAX and not self._client.has_asked(guid):
+        if len(missed) == _MISSED_MAX and not self._client.knows(guid):
             return f"the schema with the GUID {guid} was not asked for: {_MISSED_MAX} others of this batch are unknown"
         try:
             return self._client.id_of_guid(guid)
@@ -142,7 +142,7 @@ class RegisteredDecoder:
     def _program(self, number: int, indexes: tuple[int, ...], missed: list[int]) -> int | str:
         key = number, indexes
         if key not in self._programs:
-            if len(missed) == _MISSED_MAX and not self._client.has_asked(number):
+            if len(missed) == _MISSED_MAX and not self._client.knows(number):
                 return f"schema {number} was not asked for: {_MISSED_MAX} others of this batch are unknown"
             if len(self._programs) == _PROGRAMS_MAX:
                 return f"schema {number} was not read: {_PROGRAMS_MAX} schemas and messages of the registry are known"

@@ -134,6 +134,8 @@ class RestService:
         except urllib.error.HTTPError as error:
             with error:
                 told = self._refusal(error, wanted, is_given=body is not None, is_by_guid=path.startswith(_BY_GUID))
+        except _TooLargeError:
+            told = self._too_large(wanted)
         except (OSError, HTTPException, UnicodeError) as error:
             told = self._silence(getattr(error, "reason", error))
         else:
@@ -155,6 +157,11 @@ class RestService:
         if registry.token is not None:
             headers["Authorization"] = f"Bearer {registry.token.reveal()}"
         return headers
+
+    def _too_large(self, wanted: str) -> RegistryAccessError:
+        cause = f"its answer for {wanted} has more than {_ANSWER_BYTES_MAX} bytes"
+        remedy = "Give the schema of the columns yourself, or split the one that is registered"
+        return RegistryAccessError(registry=self._registry.shown, cause=cause, remedy=remedy)
 
     def _silence(self, reason: object) -> Exception:
         if isinstance(reason, ssl.SSLCertVerificationError):
@@ -182,6 +189,10 @@ class RestService:
         return ConnectionError(cause)
 
 
+class _TooLargeError(Exception):
+    """An answer has more than ``_ANSWER_BYTES_MAX``."""
+
+
 class _NoRedirects(urllib.request.HTTPRedirectHandler):
     """Refuses redirects: urllib would send the header with the login there."""
 
@@ -193,13 +204,16 @@ def _read(answer: Any) -> bytes:
     """An answer's content, however slowly it comes, within the time of a try.
 
     Raises:
-        ConnectionError: it is too long, or takes too long.
+        ConnectionError: it takes too long.
+        _TooLargeError: it is too large, and would be at the next try.
     """
     deadline, pieces, size = time.monotonic() + _TIMEOUT_S, [], 0
     while piece := answer.read1(_PIECE_BYTES):
         pieces.append(piece)
         size += len(piece)
-        if size > _ANSWER_BYTES_MAX or time.monotonic() > deadline:
+        if size > _ANSWER_BYTES_MAX:
+            raise _TooLargeError
+        if time.monotonic() > deadline:
             raise ConnectionError(f"its answer is not whole after {size} bytes and {_TIMEOUT_S:g} s")
     return b"".join(pieces)
 
@@ -209,6 +223,6 @@ def _own_words(error: urllib.error.HTTPError) -> tuple[object, str]:
     try:
         found = json.loads(_read(error))
         code, said = found["error_code"], found["message"]
-    except (ValueError, TypeError, LookupError, OSError, HTTPException, RecursionError):
+    except (ValueError, TypeError, LookupError, OSError, HTTPException, RecursionError, _TooLargeError):
         return None, ""
     return code, f", {one_line(said)[:SAID_LENGTH_MAX]}" if isinstance(said, str) else ""

@@ -3,16 +3,20 @@
 from __future__ import annotations
 
 import gc
+import os
 import socket
+import tempfile
 import weakref
 from collections.abc import Iterator
 from contextlib import suppress
+from pathlib import Path
 from typing import Any
 from uuid import UUID
 
 import pytest
 from tests.registry_server import NOT_FOUND, RegistryServer, running
 
+from directkafka import jvm_files
 from directkafka.errors.registry import (
     RegistryAccessError,
     RegistryUnavailableError,
@@ -58,6 +62,27 @@ def test_a_schema_is_asked_for_once(server: RegistryServer) -> None:
     assert client.schema(7).texts == client.schema(7).texts == ('"string"',)
     assert client.schema(7).type == "AVRO"
     assert server.asked == ["/schemas/ids/7"]
+
+
+def test_another_process_of_the_jvm_knows_what_one_has_asked_for_while_the_registry_is_away(
+    server: RegistryServer, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(tempfile, "tempdir", str(tmp_path))
+    monkeypatch.setattr(jvm_files, "_jvm", os.getpid)
+    leg = {"name": "Leg", "subject": "legs", "version": 2}
+    server.add(7, FLIGHT, references=[leg])
+    server.add_version("legs", "2", 5, LEG)
+    server.answers[f"/schemas/guids/{GUID}/ids"] = 200, [{"id": 7, "context": "."}]
+    first = client_of(server.url)
+    asked = first.schema(7), first.id_of_guid(GUID)
+    server.failures = 100
+    second = client_of(server.url)
+    assert second.knows(7)
+    assert second.knows(GUID)
+    assert (second.schema(7), second.id_of_guid(GUID)) == asked
+    assert not second.knows(8)
+    with pytest.raises(RegistryUnavailableError):
+        second.schema(8)
 
 
 def test_a_version_brings_its_number_and_latest_is_asked_for_each_time(server: RegistryServer) -> None:
@@ -180,9 +205,9 @@ IDS = f"/schemas/guids/{GUID}/ids"
 def test_a_guid_is_asked_for_its_number_in_the_default_context_once(server: RegistryServer) -> None:
     server.answers[IDS] = 200, [{"context": ".other", "id": 3}, {"context": ".", "id": 7}]
     client = client_of(server.url)
-    assert not client.has_asked(GUID)
+    assert not client.knows(GUID)
     assert [client.id_of_guid(GUID) for _ in range(2)] == [7, 7]
-    assert client.has_asked(GUID)
+    assert client.knows(GUID)
     assert server.asked == [IDS]
 
 
@@ -261,11 +286,24 @@ def test_what_is_not_there_is_forgotten_in_time(server: RegistryServer, monkeypa
     assert len(client._missed) == 1
 
 
-def test_an_answer_that_does_not_end_is_given_up(server: RegistryServer, monkeypatch: pytest.MonkeyPatch) -> None:
+@pytest.mark.parametrize("status", [200, 404, 500])
+def test_an_answer_that_does_not_end_is_given_up_and_not_tried_again(
+    status: int, server: RegistryServer, monkeypatch: pytest.MonkeyPatch
+) -> None:
     monkeypatch.setattr(rest_service, "_ANSWER_BYTES_MAX", 100_000)
-    server.answers["/schemas/ids/7"] = 200, b" " * 1_000_000
-    with pytest.raises(RegistryUnavailableError, match="its answer is not whole after"):
+    server.answers["/schemas/ids/7"] = status, b" " * 1_000_000
+    said = "its answer for schema 7 has more than 100000 bytes" if status == 200 else f"HTTP {status}"
+    with pytest.raises(RegistryAccessError if status == 200 else RegistryUnavailableError, match=said):
         client_of(server.url).schema(7)
+    assert len(server.asked) == (1 if status == 200 else 4)
+
+
+def test_a_schema_of_a_million_fields_is_told(server: RegistryServer) -> None:
+    fields = [{"name": f"field_{number}", "type": "int"} for number in range(1_000_000)]
+    server.add(7, {"type": "record", "name": "Wide", "fields": fields})
+    with pytest.raises(RegistryAccessError, match=r"16777216 bytes\. Give the schema of the columns yourself"):
+        client_of(server.url).schema(7)
+    assert len(server.asked) == 1
 
 
 def test_an_answer_that_comes_drop_by_drop_is_given_up(server: RegistryServer, monkeypatch: pytest.MonkeyPatch) -> None:
