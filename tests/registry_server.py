@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import ssl
 import threading
 import time
 from collections.abc import Iterator
@@ -50,9 +51,14 @@ class RegistryServer:
         self.answers[f"/subjects/{subject}/versions/{version}"] = 200, document
 
 
+class Server(ThreadingHTTPServer):
+    def handle_error(self, *_: Any) -> None:
+        """Says nothing of a client that does not come in."""
+
+
 @contextmanager
-def running() -> Iterator[RegistryServer]:
-    """One at work, on a port of its own."""
+def running(context: ssl.SSLContext | None = None) -> Iterator[RegistryServer]:
+    """One at work, on a port of its own; with a context it speaks TLS."""
     registry = RegistryServer()
 
     class Handler(BaseHTTPRequestHandler):
@@ -85,10 +91,13 @@ def running() -> Iterator[RegistryServer]:
         def log_message(self, *_: Any) -> None:
             pass
 
-    server = ThreadingHTTPServer(("127.0.0.1", 0), Handler)
+    server = Server(("127.0.0.1", 0), Handler)
+    if context is not None:
+        # Each thread shakes hands itself, when it first reads.
+        server.socket = context.wrap_socket(server.socket, server_side=True, do_handshake_on_connect=False)
     thread = threading.Thread(target=server.serve_forever, args=(0.02,))
     thread.start()
-    registry.url = f"http://127.0.0.1:{server.server_port}"
+    registry.url = f"{'http' if context is None else 'https'}://127.0.0.1:{server.server_port}"
     try:
         yield registry
     finally:

@@ -12,19 +12,17 @@ from collections.abc import Iterator
 from directkafka.errors import BrokerAccessError, BrokerUnreachableError
 from directkafka.kafka.network.kerberos import forget_tickets
 from directkafka.kafka.network.oauth import forget_token
+from directkafka.kafka.network.tls_errors import ServerSettings, tls_refusal
 from directkafka.kafka.protocol.error_codes import ErrorCode
 from directkafka.options.client import ClientOptions
 from directkafka.options.security.sasl import AWS_MSK_IAM, GSSAPI, OAUTHBEARER
 
-#: OpenSSL's numbers of what is wrong with a certificate (``x509_vfy.h``).
-_NOT_YET_VALID, _EXPIRED = 9, 10
-_WRONG_HOST = frozenset({62, 64})
-
-#: Parts of OpenSSL's names: two of TLS alerts from the broker (RFC 8446, section 6.2), one of answers that are not TLS.
-_ABOUT_OUR_CERTIFICATE = ("CERTIFICATE", "UNKNOWN_CA", "ACCESS_DENIED")
-_ABOUT_PROTOCOL = ("HANDSHAKE_FAILURE", "PROTOCOL_VERSION", "INSUFFICIENT_SECURITY")
-_NOT_TLS = ("WRONG_VERSION_NUMBER", "HTTP_REQUEST", "UNKNOWN_PROTOCOL", "PACKET_LENGTH_TOO_LONG")
-
+_BROKER = ServerSettings(
+    without_tls=("Set kafka.security.protocol to PLAINTEXT or SASL_PLAINTEXT, or use the address of its TLS listener"),
+    certificate="the broker's ssl.keystore.location",
+    trusted="the broker's ssl.truststore.location",
+    handshake="its ssl.enabled.protocols, ssl.cipher.suites and ssl.client.auth",
+)
 _LOGIN_REFUSED = (
     ErrorCode.UNSUPPORTED_SASL_MECHANISM,
     ErrorCode.ILLEGAL_SASL_STATE,
@@ -60,7 +58,7 @@ def connection_failure(
         remedy = getattr(error, "remedy", None)
         refusal = (words, remedy) if remedy else _login_refusal(code, words, options)
     elif tls is not None:
-        refusal = _tls_refusal(tls, options)
+        refusal = tls_refusal(tls, options.ssl_trust_store, options.ssl_key_store, server=_BROKER)
     if refusal is None:
         cause = str(error) or type(error).__name__
         return BrokerUnreachableError(addresses=addresses, timeout_ms=timeout_ms, cause=cause)
@@ -72,26 +70,6 @@ def address_text(host: str, port: int) -> str:
     return f"[{host}]:{port}" if ":" in host else f"{host}:{port}"
 
 
-def _tls_refusal(error: ssl.SSLError, options: ClientOptions) -> tuple[str, str] | None:
-    """Cause and remedy of a refusal; None when another try may succeed."""
-    reason = error.reason or ""
-    if isinstance(error, ssl.SSLCertVerificationError):
-        return _untrusted(error, options)
-    if any(part in reason for part in _NOT_TLS):
-        return (
-            "it does not speak TLS",
-            "Set kafka.security.protocol to PLAINTEXT or SASL_PLAINTEXT, or use the address of its TLS listener",
-        )
-    if "ALERT" in reason and any(part in reason for part in _ABOUT_OUR_CERTIFICATE):
-        return _unwelcome(error, options)
-    if "ALERT" in reason and any(part in reason for part in _ABOUT_PROTOCOL):
-        return (
-            f"it refused the TLS handshake ({reason})",
-            "Compare its ssl.enabled.protocols (1.2 and 1.3 are spoken here), ssl.cipher.suites and ssl.client.auth",
-        )
-    return None
-
-
 def _behind(error: BaseException | None) -> Iterator[BaseException]:
     """An error and those that led to it."""
     seen: set[int] = set()
@@ -100,39 +78,6 @@ def _behind(error: BaseException | None) -> Iterator[BaseException]:
         yield error
         inner = next((cause for cause in error.args if isinstance(cause, BaseException)), None)
         error = inner or error.__cause__ or error.__context__
-
-
-def _untrusted(error: ssl.SSLCertVerificationError, options: ClientOptions) -> tuple[str, str]:
-    if error.verify_code in _WRONG_HOST:
-        return (
-            f"its certificate is not for this host ({error.verify_message.rstrip('.')})",
-            "Use an address that the certificate names, or give it one more name; to go without this check, set "
-            "kafka.ssl.endpoint.identification.algorithm to the empty text",
-        )
-    if error.verify_code in (_NOT_YET_VALID, _EXPIRED):
-        return (
-            f"its certificate, or one that signed it, is not valid now ({error.verify_message})",
-            "Renew it in the broker's ssl.keystore.location, and look at this machine's clock",
-        )
-    store = options.ssl_trust_store
-    trusted = f"kafka.{store.setting}" if store is not None else "the system's own, for kafka.ssl.truststore.location"
-    given = "" if store is not None else " is not given"
-    return (
-        f"its certificate is signed by nobody who is trusted ({error.verify_message})",
-        f"The trusted certificates are those of {trusted}{given}: put the authority's certificate there",
-    )
-
-
-def _unwelcome(error: ssl.SSLError, options: ClientOptions) -> tuple[str, str]:
-    if options.ssl_key_store is None:
-        return (
-            f"it asks for a client's certificate, and none is given ({error.reason})",
-            "Give the certificate and its key with kafka.ssl.keystore.location",
-        )
-    return (
-        f"it refused this client's certificate ({error.reason})",
-        f"Compare the certificate in kafka.{options.ssl_key_store.setting} with the broker's ssl.truststore.location",
-    )
 
 
 def _login_refusal(code: int, words: str, options: ClientOptions) -> tuple[str, str]:

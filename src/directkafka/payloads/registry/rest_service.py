@@ -22,6 +22,7 @@ from tenacity import Retrying, retry_if_exception_type, stop_after_attempt, stop
 
 from directkafka.errors.registry import RegistryAccessError, RegistryUnavailableError, SchemaNotFoundError
 from directkafka.kafka.network.tls import make_context
+from directkafka.kafka.network.tls_errors import ServerSettings, tls_refusal
 from directkafka.options.registry import BASIC, Registry
 from directkafka.plain_text import one_line
 
@@ -42,6 +43,12 @@ _REFUSED: Final = frozenset({HTTPStatus.UNAUTHORIZED, HTTPStatus.FORBIDDEN, HTTP
 _NOT_TAKEN: Final = frozenset({HTTPStatus.CONFLICT, HTTPStatus.UNPROCESSABLE_ENTITY})
 #: The registry's own codes: no such subject, version or schema.
 _NOT_FOUND: Final = frozenset({40401, 40402, 40403})
+_SERVER: Final = ServerSettings(
+    without_tls="Begin its address with http://, or use that of its TLS listener",
+    certificate="the registry",
+    trusted="those that the registry trusts",
+    handshake="the registry's protocols and ciphers",
+)
 _BY_GUID: Final = "/schemas/guids/"
 #: A registry that knows no GUIDs has none of them. It says so by its own code as well.
 _NOT_FOUND_BY_GUID: Final = _NOT_FOUND | {404}
@@ -137,7 +144,7 @@ class RestService:
         except _TooLargeError:
             told = self._too_large(wanted)
         except (OSError, HTTPException, UnicodeError) as error:
-            told = self._silence(getattr(error, "reason", error))
+            told = self._silence(error.reason if isinstance(error, urllib.error.URLError) else error)
         else:
             return content
         # Not behind the new error: Spark brings all that led to an error to the driver, headers included.
@@ -164,12 +171,13 @@ class RestService:
         return RegistryAccessError(registry=self._registry.shown, cause=cause, remedy=remedy)
 
     def _silence(self, reason: object) -> Exception:
-        if isinstance(reason, ssl.SSLCertVerificationError):
-            cause = f"its certificate is not trusted ({reason.verify_message})"
-            option = self._registry.option.removesuffix("url") + "ssl.ca.location"
-            remedy = f"Name its authority in {option}"
-            return RegistryAccessError(registry=self._registry.shown, cause=cause, remedy=remedy)
-        return ConnectionError(str(reason))
+        registry, refusal = self._registry, None
+        if isinstance(reason, ssl.SSLError):
+            prefix = registry.option.removesuffix("url")
+            refusal = tls_refusal(reason, registry.trust_store, registry.key_store, server=_SERVER, prefix=prefix)
+        if refusal is None:
+            return ConnectionError(str(reason))
+        return RegistryAccessError(registry=registry.shown, cause=refusal[0], remedy=refusal[1])
 
     def _refusal(self, error: urllib.error.HTTPError, wanted: str, *, is_given: bool, is_by_guid: bool) -> Exception:
         code, said = _own_words(error)
