@@ -48,7 +48,7 @@ _KERNELS = (
     "directkafka.payloads.protobuf.encoder",
     "directkafka.sinks.postgres.copy_kernels",
 )
-_TIMEOUT_S = 180
+_TIMEOUT_S = 600
 #: As many as there are cores: each is one process that computes.
 _AT_ONCE = 2
 

@@ -23,7 +23,7 @@ from directkafka.errors import OptionError
 ENVIRONMENT_NAME = "DIRECTKAFKA_FAULTS"
 ENVIRONMENT_NAME_ONCE = "DIRECTKAFKA_FAULTS_ONCE"
 
-#: Every point, in the order in which a batch passes them. The number is the step of the commit protocol.
+#: Every point, by the step of the commit protocol, which its number is; no batch passes all of them.
 FAULT_POINTS: dict[str, str] = {
     "fence.before": "1. before the fence is sent",
     "fence.taken": "1. Kafka: the transactional id is taken over, the fence not yet written",
@@ -39,7 +39,7 @@ FAULT_POINTS: dict[str, str] = {
     "task.flushed": "3. Kafka, on an executor: a task's rows are acknowledged, its report not yet sent",
     "isolation.part_tried": "3. a part of a batch that fails was tried, to find the records that make it fail",
     "isolation.letters_written": "3. the dead letters of records that were set apart are written",
-    "batch.written": "3. all tasks have written and reported, the transaction not yet begun",
+    "batch.written": "3. all tasks have written and reported, the commit not yet begun",
     "commit.begun": "4. the transaction is open, nothing done in it",
     "commit.ledger_updated": "4. the ledger row is updated and locked, rows not yet moved",
     "replay.planned": "4. a replay: the dead letters have their batches, COMMIT not yet sent",

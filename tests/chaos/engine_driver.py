@@ -237,7 +237,7 @@ def run_pipeline(places: Sequence[Place], records: int, writer_type: type[RowWri
 
 def run_replay(places: Sequence[Place], dead_letters: Place, rejected: int) -> None:
     """A replay of all letters of a table, few in each batch."""
-    dead_letters_module.LETTERS_MAX = BATCH  # type: ignore[misc]  # only tests change it
+    dead_letters_module.DEAD_LETTERS_MAX = BATCH  # type: ignore[misc]  # only tests change it
     routes, stop = route_outputs([place.sink() for place in places], dead_letters.sink("rejected")), threading.Event()
     choice = ReplaySelection.of(PIPELINE, routes)
     settled = DeadLetterReplaySink(choice.sink, choice.dead_letters)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import ast
+import re
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -95,6 +96,10 @@ REPLACED = {
     "BatchOutcomes": "BatchStatuses",
     "doubtful": "undetermined",
     "trust": "settle",
+    "refusals": "auth_errors",
+    "few_rows": "inline_rows",
+    "second_look": "confirm_loss",
+    "error_notes": "transport",
 }
 
 
@@ -124,6 +129,39 @@ def test_no_word_of_before_has_come_back() -> None:
         for path in sorted(SOURCE.rglob("*.py"))
         for name, line in identifiers(ast.parse(path.read_text()))
         if name in REPLACED
+    ]
+    assert not found, "\n".join(found)
+
+
+#: Words that are no part of a name, and what stands in their place.
+PARTS = {
+    "aims": "destinations",
+    "doubt": "undetermined",
+    "doubtful": "undetermined",
+    "newcomer": "new store",
+    "patience": "retry",
+    "verdict": "outcome",
+}
+
+
+def test_no_name_has_a_word_of_before_in_it() -> None:
+    found = [
+        f"{path.relative_to(SOURCE)}:{line}: {name} says {part}, which is {PARTS[part]} here"
+        for path in sorted(SOURCE.rglob("*.py"))
+        for name, line in identifiers(ast.parse(path.read_text()))
+        for part in re.findall(r"[a-z]+", name.lower())
+        if part in PARTS
+    ]
+    assert not found, "\n".join(found)
+
+
+def test_letters_are_dead_letters_but_in_what_a_replay_reports() -> None:
+    """Letters of the alphabet are not plural there."""
+    found = [
+        f"{path.relative_to(SOURCE)}:{line}: {name}"
+        for path in sorted(SOURCE.rglob("*.py"))
+        for name, line in identifiers(ast.parse(path.read_text()))
+        if re.search(r"(?<!dead_)(?<!dead)letters", name.lower()) and path.parent.name not in ("replay", "cli")
     ]
     assert not found, "\n".join(found)
 

@@ -1,4 +1,4 @@
-"""The command line: one file per command, one place that prints."""
+"""The command line: commands by what they are about, one place that prints."""
 
 from __future__ import annotations
 

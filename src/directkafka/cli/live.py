@@ -105,8 +105,8 @@ def _fitting(text: Text) -> Text:
 
 def _counts(view: StatusView, records: int, rows: int) -> Text:
     batch = "-" if view.batch_id is None else f"{view.batch_id:,}"
-    letters = Text(f"{view.dead_letter_count:,} dead letters", "red" if view.dead_letter_count else "")
-    return _fitting(Text.assemble(f"batch {batch}  {records:,} records  {rows:,} rows  ", letters))
+    dead_letters = Text(f"{view.dead_letter_count:,} dead letters", "red" if view.dead_letter_count else "")
+    return _fitting(Text.assemble(f"batch {batch}  {records:,} records  {rows:,} rows  ", dead_letters))
 
 
 def _bars(rates: Sequence[float]) -> str:

@@ -68,7 +68,7 @@ def pipeline_metrics(views: Sequence[StatusView]) -> Iterator[Metric]:
     records = _counter("records_read", "Records read from Kafka.", "topic")
     byte_counts = _counter("bytes_read", "Bytes of record batches read from Kafka, as they came, compressed.", "topic")
     rows = _counter("rows_written", "Rows that were committed.", "store", "table")
-    letters = _counter("dead_letters", "Records that became dead letters.")
+    dead_letters = _counter("dead_letters", "Records that became dead letters.")
     retries = _counter("retries", "Steps that failed and were tried again, by the type of the error.", "error")
     durations = HistogramMetricFamily(
         "directkafka_batch_duration_seconds", "Histogram of the steps of a batch.", labels=["pipeline", "step"]
@@ -85,7 +85,7 @@ def pipeline_metrics(views: Sequence[StatusView]) -> Iterator[Metric]:
                 byte_counts.add_metric([*own, topic], read.byte_count)
         for (store, table), row_count in view.row_counts.items():
             rows.add_metric([*own, store, table], row_count)
-        letters.add_metric(own, view.dead_letter_count)
+        dead_letters.add_metric(own, view.dead_letter_count)
         for error, count in view.retry_counts.items():
             retries.add_metric([*own, error], count)
         for step, found in view.durations.items():
@@ -96,7 +96,7 @@ def pipeline_metrics(views: Sequence[StatusView]) -> Iterator[Metric]:
             generation.add_metric(own, view.generation)
         paused.add_metric(own, float(view.is_paused))
     yield from (
-        *(batches, records, byte_counts, rows, letters, retries),
+        *(batches, records, byte_counts, rows, dead_letters, retries),
         *(durations, committed_at, generation, paused),
     )
 

@@ -46,7 +46,7 @@ _PROPAGATOR: Final = TraceContextTextMapPropagator()
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class _Told:
+class _Event:
     """What a pipeline has told: a batch, or the step that has failed and its error's type."""
 
     status: PipelineStatus
@@ -66,7 +66,7 @@ class PipelineTracer:
 
     def __init__(self, tracer: Tracer) -> None:
         self._tracer = tracer
-        self._queue: queue.Queue[_Told | None] = queue.Queue(_QUEUE_MAX)
+        self._queue: queue.Queue[_Event | None] = queue.Queue(_QUEUE_MAX)
         self._clusters: dict[PipelineStatus, SourceCluster] = {}
         self._thread = threading.Thread(target=self._run, name="directkafka tracing", daemon=True)
         self._thread.start()
@@ -88,16 +88,16 @@ class PipelineTracer:
 
     def on_committed(self, status: PipelineStatus, report: BatchReport) -> None:
         """See :class:`~directkafka.pipeline.status.StatusListener`."""
-        self._put(_Told(status=status, at_ns=time.time_ns(), report=report))
+        self._put(_Event(status=status, at_ns=time.time_ns(), report=report))
 
     def on_failed(self, status: PipelineStatus, step: Step, error: str) -> None:
         """See :class:`~directkafka.pipeline.status.StatusListener`."""
-        self._put(_Told(status=status, at_ns=time.time_ns(), step=step, step_s=status.age_s(), error=error))
+        self._put(_Event(status=status, at_ns=time.time_ns(), step=step, step_s=status.age_s(), error=error))
 
     def on_ended(self, status: PipelineStatus) -> None:
         """See :class:`~directkafka.pipeline.status.StatusListener`."""
 
-    def _put(self, told: _Told) -> None:
+    def _put(self, told: _Event) -> None:
         # Where spans cannot be made as quickly as batches are, some batches have none.
         with suppress(queue.Full):
             self._queue.put_nowait(told)
@@ -128,7 +128,7 @@ class PipelineTracer:
             of_step.end(start_ns)
         span.end(end_ns)
 
-    def _trace_failure(self, told: _Told) -> None:
+    def _trace_failure(self, told: _Event) -> None:
         step = str(told.step)
         span = self._tracer.start_span(
             _name(()),

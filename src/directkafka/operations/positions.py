@@ -49,7 +49,7 @@ def next_offsets(entries: Sequence[LedgerEntry], snapshot: ClusterSnapshot) -> d
     found: dict[TopicPartition, int] = {}
     ends = [entry.ends() for entry in entries]
     newest = max(entries, key=lambda entry: entry.batch_id, default=None)
-    for partition, progress in newest.by_place().items() if newest else ():
+    for partition, progress in newest.by_partition().items() if newest else ():
         seen = snapshot.partitions.get(partition)
         if seen is None or is_same_topic(progress, seen):
             # A store that is one batch behind, and does not know the partition yet, begins where that batch begins.

@@ -226,7 +226,7 @@ class Reset:
         if self._only_known_topics:
             _check_topics([own for _, own in found], snapshot)
         if recovery.lacking_reset:
-            starts, entry, rows = ahead.by_place(), ahead, self._request.rows or recovery.rows
+            starts, entry, rows = ahead.by_partition(), ahead, self._request.rows or recovery.rows
             remarks = [_HALF_DONE]
         else:
             starts, remarks = self._starts(cluster, snapshot, [own for _, own in found])

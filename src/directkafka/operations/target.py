@@ -56,8 +56,8 @@ def target_of_file(file: Path) -> Iterator[Target]:
         OptionError: the file is wrong.
     """
     spec = load(file)
-    sinks, letters = spec.sinks()
-    routes = route_outputs(sinks, None if letters is None else letters.sink)
+    sinks, dead_letters = spec.sinks()
+    routes = route_outputs(sinks, None if dead_letters is None else dead_letters.sink)
     with ExitStack() as ending:
         for route in routes:
             ending.callback(route.sink.store.close)

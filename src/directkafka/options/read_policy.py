@@ -1,4 +1,4 @@
-"""Settings of how tasks of RDDs and direct streams read, and which columns of a record they do."""
+"""Settings of reads: how tasks of RDDs and direct streams read, and which columns a read has."""
 
 from __future__ import annotations
 
@@ -77,7 +77,8 @@ COLUMNS: Final = OptionSpec(
     name="columns",
     kind="list",
     doc="Only these columns, in this order: value,offset. What is not named is not shipped to Spark, which makes a "
-    "read faster and changes its schema. All seven when not given.",
+    "read faster and changes its schema. When not given: all seven, headers with includeHeaders, and what payloads "
+    "add.",
 )
 
 

@@ -1,4 +1,4 @@
-"""Time zones by name or offset, as Java's ``ZoneId.of`` and Spark, which takes hours of one digit too, know them."""
+"""Time zones by name or offset: as Java's ``ZoneId.of`` knows them, and hours of one digit as Spark takes them."""
 
 from __future__ import annotations
 
@@ -44,7 +44,7 @@ def time_zone(name: str) -> tzinfo:
                 offset = timedelta(
                     hours=int(hour or hours), minutes=int(minutes or 0), seconds=int(seconds[0] or seconds[1] or 0)
                 )
-                if offset > timedelta(hours=18) or int(minutes or 0) > 59:
+                if offset > timedelta(hours=18) or max(int(minutes or 0), int(seconds[0] or seconds[1] or 0)) > 59:
                     raise ZoneInfoNotFoundError(name)
                 return timezone(-offset if sign == "-" else offset)
     try:

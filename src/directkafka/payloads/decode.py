@@ -38,7 +38,8 @@ class Decoder(Protocol):
     """Decodes columns of one format.
 
     Attributes:
-        problems: what is wrong with a text of the last column, by its number; empty where nobody asked for it.
+        problems: what is wrong with a text of the column that was decoded last, by its row; empty where nobody asked
+            for it.
     """
 
     problems: dict[int, str]
@@ -94,7 +95,7 @@ def decoder_of(payload: Payload, *, explains: bool = True) -> Decoder:
 
         header = SCHEMA_HEADERS[payload.column]
         columns, client = columns_of(payload, explains=explains), client_of(payload.registry)
-        # What is set apart stays apart, so it must be so each time that the records are read.
+        # A record that was rejected stays rejected, so each reading must reject it.
         return DecoderOfRegistry(columns, client, header, is_strict=payload.on_error != "null")
     if payload.format == "avro":
         from directkafka.payloads.avro.decoder import AvroDecoder

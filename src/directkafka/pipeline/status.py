@@ -276,7 +276,7 @@ class PipelineStatus:
         for topic, count in _read_by_topic(report):
             total = read.get(topic, ReadCount())
             read[topic] = ReadCount(total.record_count + count.record_count, total.byte_count + count.byte_count)
-        letters = sum(table.row_count for table in report.tables if table.is_of_dead_letters)
+        dead_letters = sum(table.row_count for table in report.tables if table.is_of_dead_letters)
         durations = {
             step: view.durations.get(step, Histogram()).observed(lap_ms / 1000)
             for step, lap_ms in (("plan", report.plan_ms), ("write", report.write_ms), ("commit", report.commit_ms))
@@ -292,7 +292,7 @@ class PipelineStatus:
             batch_count=view.batch_count + 1,
             read=read,
             row_counts=rows,
-            dead_letter_count=view.dead_letter_count + letters,
+            dead_letter_count=view.dead_letter_count + dead_letters,
             durations=durations,
             committed_at_ms=committed_at_ms,
             ends=dict(ends),

@@ -68,7 +68,7 @@ class LedgerEntry:
         """Where the next batch starts, by partition."""
         return {partition.topic_partition: partition.end for partition in self.progress}
 
-    def by_place(self) -> dict[TopicPartition, PartitionProgress]:
+    def by_partition(self) -> dict[TopicPartition, PartitionProgress]:
         """The progress by partition."""
         return {partition.topic_partition: partition for partition in self.progress}
 
@@ -348,7 +348,7 @@ class Sink(ABC):
 
         The first job runs :meth:`task_writer` over the output, as for every sink. If its reports leave rows to be
         written, the store's transaction is opened, and the same rows go through this, whose reports take the place of
-        the first ones. For sinks whose capabilities say so; their store is an :class:`TransactionalStore`.
+        the first ones. For sinks whose capabilities say so; their store is a :class:`TransactionalStore`.
 
         Args:
             transaction: from :meth:`TransactionalStore.begin`.

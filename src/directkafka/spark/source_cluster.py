@@ -255,7 +255,7 @@ def task_of(offset_range: OffsetRange, snapshot: ClusterSnapshot, client: Client
 T = TypeVar("T")
 
 #: How long a loss has to stand until it is believed, in seconds.
-SECOND_LOOK_S: Final = 0.5
+CONFIRM_LOSS_S: Final = 0.5
 
 
 def tasks_of_ranges(
@@ -318,7 +318,7 @@ def confirm_loss(
         log.warning("looking again, since it may pass: %s", "; ".join(map(str, losses)))
     except DataLossError as loss:
         log.warning("looking again, since it may pass: %s", loss)
-    wait(SECOND_LOOK_S)
+    wait(CONFIRM_LOSS_S)
     again = look_again()
     return again, decide(again)
 

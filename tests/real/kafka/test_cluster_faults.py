@@ -183,11 +183,11 @@ def traffic(monkeypatch: pytest.MonkeyPatch) -> Traffic:
 
     def counted(channel: Channel, *arguments: Any, **named: Any) -> FetchResponse:
         seen.requests[channel.port] += 1
-        response = fetch.ask(channel, *arguments, **named)
+        response = fetch.send_fetch(channel, *arguments, **named)
         seen.record_bytes[channel.port] += response.records_end - response.records_start
         return response
 
-    monkeypatch.setattr(range_reader, "ask", counted)
+    monkeypatch.setattr(range_reader, "send_fetch", counted)
     return seen
 
 

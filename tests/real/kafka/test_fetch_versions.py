@@ -21,7 +21,7 @@ from tests.real.kafka.logs import (
 )
 from tests.unit.kafka.consumer.test_fetch_response import VERSIONS, assert_read_as_they_do, parsed
 
-from directkafka.kafka.consumer.fetch import ask
+from directkafka.kafka.consumer.fetch import send_fetch
 from directkafka.kafka.consumer.range_task import RangeTask
 from directkafka.kafka.network import connection_pool
 from directkafka.kafka.network.client import Channel, open_channel
@@ -68,7 +68,7 @@ def frame_of(task: RangeTask, version: int, position: int) -> bytes:
         received: dict[str, Any] = {}
         buffer = bytearray()
         channel.socket = _Recording(channel.socket, received)  # type: ignore[assignment]
-        ask(channel, task, position, bytes_max=1_000_000, buffer=buffer, timeout_ms=5_000, rack="")
+        send_fetch(channel, task, position, bytes_max=1_000_000, buffer=buffer, timeout_ms=5_000, rack="")
         return bytes(buffer[: int.from_bytes(received["head"], "big")])
     finally:
         channel.close()

@@ -104,9 +104,9 @@ def requests(monkeypatch: pytest.MonkeyPatch) -> list[int]:
 
     def counted(channel: Channel, task: RangeTask, position: int, **named: Any) -> FetchResponse:
         positions.append(position)
-        return fetch.ask(channel, task, position, **named)
+        return fetch.send_fetch(channel, task, position, **named)
 
-    monkeypatch.setattr(range_reader, "ask", counted)
+    monkeypatch.setattr(range_reader, "send_fetch", counted)
     return positions
 
 

@@ -39,7 +39,7 @@ class Place:
         self.partition = TopicPartition(topic, 0)
         self.name = f"transactions-{uuid.uuid4().hex[:8]}"
         self.client = client
-        self.coordinator = Coordinator(client, self.name, transaction_timeout_ms=30_000, patience_ms=10_000)
+        self.coordinator = Coordinator(client, self.name, transaction_timeout_ms=30_000, retry_ms_max=10_000)
 
     def write(self, identity: ProducerIdentity, value: bytes = b"x") -> None:
         rows = pa.record_batch({"value": pa.array([value], pa.binary())})
@@ -160,7 +160,7 @@ def test_a_producer_that_nobody_knows_is_fenced(place: Place) -> None:
 def test_a_commit_that_meets_a_take_over_is_done_or_refused(place: Place, servers: str) -> None:
     """About one in a hundred meets the coordinator in the middle, which then fails by itself: UNKNOWN_SERVER_ERROR."""
     with closing(KafkaClient(options(servers))) as client:
-        other = Coordinator(client, place.name, transaction_timeout_ms=30_000, patience_ms=10_000)
+        other = Coordinator(client, place.name, transaction_timeout_ms=30_000, retry_ms_max=10_000)
         for _ in range(500):
             identity = place.coordinator.take_over()
             place.coordinator.add_partitions(identity, [place.partition])

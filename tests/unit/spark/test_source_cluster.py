@@ -20,7 +20,7 @@ from directkafka.planning.plan import BatchPlan
 from directkafka.snapshot import ClusterSnapshot
 from directkafka.spark import source_cluster
 from directkafka.spark.cluster import Cluster
-from directkafka.spark.source_cluster import SECOND_LOOK_S, confirm_loss
+from directkafka.spark.source_cluster import CONFIRM_LOSS_S, confirm_loss
 
 FIRST: Any = "first view"
 SECOND: Any = "second view"
@@ -56,7 +56,7 @@ def test_a_decision_without_a_loss_needs_one_look() -> None:
 def test_a_loss_is_looked_at_again_after_a_while_and_the_second_view_counts() -> None:
     looks = Looks(FIRST)
     assert looks() == (SECOND, "from the second view")
-    assert looks.events == [FIRST, SECOND_LOOK_S, "look", SECOND]
+    assert looks.events == [FIRST, CONFIRM_LOSS_S, "look", SECOND]
 
 
 def test_a_loss_that_stands_is_believed() -> None:

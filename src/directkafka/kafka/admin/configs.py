@@ -1,8 +1,8 @@
 """Abilities and settings of brokers: versions of requests, and single settings.
 
 API keys: ApiVersions 18 (v0 to v2), DescribeConfigs 32, Metadata 3. Settings of a broker may be seen with the right
-(ACL) DESCRIBE_CONFIGS on the cluster, those of a topic with that on the topic; who has it not sees none, and that is no
-error here: what is asked for is only to be told.
+(ACL) DESCRIBE_CONFIGS on the cluster, those of a topic with that on the topic; without it an answer has no settings,
+which is no error here: what is asked for is only to be told.
 """
 
 from __future__ import annotations

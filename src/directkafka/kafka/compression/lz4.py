@@ -1,15 +1,12 @@
 """LZ4 frames taken apart inside kernels, and runs of batches decompressed by one compiled call.
 
-Whatever is not simple is left to the caller: other frames than the plain ones (independent blocks, no checksums, no
-content size, no dictionary), bytes in which something is wrong, and too little room.
+To call a library from Python costs a third of what it takes to decompress a batch of 16 KB, and several times what a
+batch of one record takes. So batches that need nothing but a C function are decompressed together. Whatever is not
+simple is left to :mod:`directkafka.kafka.compression.decompress`: snappy, gzip of several members, LZ4 frames other
+than the plain ones (independent blocks, no checksums, no content size, no dictionary), bytes in which something is
+wrong, and too little room.
 
 Source: https://github.com/lz4/lz4/blob/dev/doc/lz4_Frame_format.md
-
-Decompression of a run of batches by one compiled call, for those that need nothing but a C function.
-
-To call a library from Python costs a third of what it takes to decompress a batch of 16 KB, and several times what a
-batch of one record takes. Whatever is not simple is left to :mod:`directkafka.kafka.compression.decompress`: snappy,
-LZ4 frames of rare kinds, gzip of several members, bytes in which something is wrong, and too little room.
 """
 
 from __future__ import annotations

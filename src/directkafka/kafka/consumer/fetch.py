@@ -210,7 +210,7 @@ def _parse_aborted(cursor: _Cursor) -> tuple[tuple[int, int], ...]:
 _NO_TOPIC_ID = str(uuid.UUID(int=0))
 
 
-def ask(
+def send_fetch(
     channel: Channel, task: RangeTask, position: int, *, bytes_max: int, buffer: bytearray, timeout_ms: int, rack: str
 ) -> FetchResponse:
     """Fetch from a position on.

@@ -115,7 +115,7 @@ def first_headers(
     ranges: Iterable[OffsetRange],
     topics: Mapping[str, TopicDescription] | None = None,
 ) -> list[list[tuple[str, bytes | None]]]:
-    """The headers of the first records of each range: of those that come with one small answer of each leader.
+    """The headers of the first records of each range, as far as one small answer of each leader has them.
 
     Args:
         client, admin, topics: as for :func:`first_timestamps`.

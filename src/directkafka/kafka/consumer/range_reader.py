@@ -28,7 +28,7 @@ import tenacity
 
 from directkafka.errors import DataLossError, FetchTimeoutError, MalformedBatchError, RangeNotReadError
 from directkafka.errors.data_loss import CouldNotReadOffsetRangeError
-from directkafka.kafka.consumer.fetch import FetchedRecords, FetchResponse, ask
+from directkafka.kafka.consumer.fetch import FetchedRecords, FetchResponse, send_fetch
 from directkafka.kafka.consumer.partition_connection import PartitionConnection, TopicGone, TryAgain
 from directkafka.kafka.consumer.range_task import RangeTask, ReadCount
 from directkafka.kafka.network import connection_pool
@@ -130,7 +130,7 @@ class RangeFetch:
             stop=self._is_over,
             wait=_backoff(task.client),
             retry=tenacity.retry_if_exception_type(TryAgain),
-            retry_error_callback=self._give_up,
+            retry_error_callback=self._raise_timeout,
             sleep=tenacity.sleep_using_event(self._stopping),
         )
         self._thread = threading.Thread(target=self._run, name=f"fetch {task.range}", daemon=True)
@@ -211,7 +211,7 @@ class RangeFetch:
         next_try_ends = time.monotonic() + state.upcoming_sleep + _TRY_MS_MIN / 1000
         return self._stopping.is_set() or next_try_ends >= self._deadline
 
-    def _give_up(self, state: tenacity.RetryCallState) -> None:
+    def _raise_timeout(self, state: tenacity.RetryCallState) -> None:
         if self._stopping.is_set():
             return
         assert state.outcome is not None
@@ -251,7 +251,7 @@ class RangeFetch:
     def _ask(self, buffer: bytearray) -> FetchResponse:
         channel = self._link.open(self._left_ms())
         try:
-            response = ask(
+            response = send_fetch(
                 channel,
                 self._task,
                 self.position,
@@ -279,7 +279,7 @@ class RangeFetch:
                 records = whole[response.records_start : response.records_start + rewritten_at]
         if not records:
             records.release()
-            self._lose_rewritten()
+            self._handle_rewritten_log()
             return None
         if index.next_offset <= self.position:
             reason = f"{len(records)} bytes of records hold no complete batch that goes on from this offset"
@@ -297,7 +297,7 @@ class RangeFetch:
         asked, self.position = self.position, index.next_offset
         return FetchedRecords(records=records, index=index, aborted=response.aborted, from_offset=asked, buffer=buffer)
 
-    def _lose_rewritten(self) -> None:
+    def _handle_rewritten_log(self) -> None:
         detail = (
             f"the log was cut and written again: what is at these offsets now was written after leader epoch "
             f"{self._task.leader_epoch}, under which the range was planned"
@@ -344,7 +344,7 @@ class RangeFetch:
     def _handle_error_code(self, code: int) -> None:
         """Act on an error code: raise, try again elsewhere, or move the position over what is lost."""
         if code == ErrorCode.OFFSET_OUT_OF_RANGE:
-            self._on_out_of_range()
+            self._handle_out_of_range()
             return
         # A log that is broken on the broker's disk stays so, whatever Kafka's own table says.
         if is_retriable(code) and code != ErrorCode.CORRUPT_MESSAGE:
@@ -353,7 +353,7 @@ class RangeFetch:
         one = self._task.range
         raise_for("Fetch", code, f"topic {one.topic}, partition {one.partition}", self._task.client)
 
-    def _on_out_of_range(self) -> None:
+    def _handle_out_of_range(self) -> None:
         # The response that says so has neither end of the log: the broker leaves them at -1.
         self._link.forget()
         state = self._link.leader_state(self._left_ms())

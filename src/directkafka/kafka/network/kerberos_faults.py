@@ -9,14 +9,14 @@ from typing import Any, Final
 
 from directkafka.options.security.kerberos import PRINCIPAL, SERVICE_NAME, KerberosLogin
 
-#: Of the library's own numbers (``krb5.h``), each of which counts from here.
+#: What the library's own numbers (``krb5.h``) are counted from.
 _BASE: Final = -1765328384
 #: GSS_S_CREDENTIALS_EXPIRED and GSS_S_CONTEXT_EXPIRED (RFC 2744, section 3.9.1).
 _EXPIRED: Final = (11 << 16, 12 << 16)
 
 
 class _Fault(IntEnum):
-    """Numbers of ``krb5.h``, and one of the library's GSSAPI, without their first parts."""
+    """Numbers of ``krb5.h``, and two of the library's GSSAPI, without their first parts."""
 
     CLIENT_UNKNOWN = _BASE + 6
     SERVER_UNKNOWN = _BASE + 7

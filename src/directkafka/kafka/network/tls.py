@@ -1,4 +1,4 @@
-"""The TLS side of a connection: what the options name is read here and now, and becomes an ``ssl.SSLContext``.
+"""The TLS side of a connection: an ``ssl.SSLContext``, made of the stores that the options name.
 
 Files are read anew for every client and every fetch connection, on the machine that connects: a certificate that was
 renewed is used from the next connection on.
@@ -103,8 +103,7 @@ def _key_store_content(store: KeyStore) -> bytes:
 def _load(context: ssl.SSLContext, identity: Identity) -> None:
     """Give the key to OpenSSL, which Python lets read it from a file only.
 
-    The file is readable by this user alone, is gone at once, and is of no use to who finds it all the same: its
-    password is in no other place than here.
+    Only this user can read the file; it is deleted at once, and its password is in this process alone.
     """
     from cryptography.hazmat.primitives.serialization import (
         BestAvailableEncryption,

@@ -298,14 +298,14 @@ class Sender:
 
     def _hear(self, sending: ProducerBatch, code: int, words: str | None) -> None:
         has_earlier = self._accumulator.has_earlier(sending)
-        verdict = classify(code, tries=sending.tries, has_earlier=has_earlier)
-        log.debug("%s from sequence %d: %s", sending.batch.target, sending.batch.base_sequence, verdict)
-        match verdict:
+        outcome = classify(code, tries=sending.tries, has_earlier=has_earlier)
+        log.debug("%s from sequence %d: %s", sending.batch.target, sending.batch.base_sequence, outcome)
+        match outcome:
             case ProduceOutcome.WRITTEN:
                 self._accumulator.acknowledge(sending)
             case ProduceOutcome.AGAIN | ProduceOutcome.AGAIN_ELSEWHERE:
                 reason = f"the broker {self._address[0]}:{self._address[1]} answered {error_name(code)}"
-                self._accumulator.requeue([sending], reason, leader_is_stale=verdict is ProduceOutcome.AGAIN_ELSEWHERE)
+                self._accumulator.requeue([sending], reason, leader_is_stale=outcome is ProduceOutcome.AGAIN_ELSEWHERE)
             case ProduceOutcome.REFUSED:
                 raise refusal(code, words, sending.batch, self._identity)
 

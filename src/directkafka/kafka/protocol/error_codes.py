@@ -1,11 +1,8 @@
 """Kafka's error codes: number, name, retriability and meaning; and what each means to a transaction's coordinator.
 
-The one place in which a code stands as a number; all else decides by names. Source: ``Errors.java`` of Kafka 4.3
-(numbers and names), and its exceptions: a code is retriable whose exception is a ``RetriableException``.
-
-Meanings of a transaction coordinator's error codes for the request that they answer.
-
-Source: ``Errors.java`` of Kafka 4.3, and how ``TransactionManager`` of its Java client takes each.
+The one place in which a code stands as a number; all else decides by names. Sources: ``Errors.java`` of Kafka 4.3
+(numbers and names); its exceptions (a code is retriable whose exception is a ``RetriableException``); and
+``TransactionManager`` of its Java client, for what it does at each code of a coordinator.
 """
 
 from __future__ import annotations

@@ -93,7 +93,7 @@ class EncodedSpan(NamedTuple):
     max_timestamp_ms: int
 
 
-class Seal(NamedTuple):
+class HeaderFields(NamedTuple):
     """What is the same in the headers of all batches: ``attributes`` as the format has them."""
 
     attributes: int
@@ -191,7 +191,7 @@ _uniform_tuple_type: Any = types.NamedUniTuple
 _SPANS_TYPE = _tuple_type([BYTES_IN, INT64S, INT64S], BinaryColumn)
 _ROWS_TYPE = _tuple_type([_SPANS_TYPE, _SPANS_TYPE, INT64S, INT32S, INT64S, INT64S, _SPANS_TYPE, _SPANS_TYPE], Rows)
 _LIMITS_TYPE = _uniform_tuple_type(INT64, len(Limits._fields), Limits)
-_SEAL_TYPE = _uniform_tuple_type(INT64, len(Seal._fields), Seal)
+_HEADER_FIELDS_TYPE = _uniform_tuple_type(INT64, len(HeaderFields._fields), HeaderFields)
 
 
 @kernel(types.void(INT32S, INT64S, INT64S))
@@ -277,8 +277,8 @@ def _put_int64(out: Any, at: int, number: int) -> None:
     _put_int32(out, at + 4, number)
 
 
-@kernel(types.void(BYTES_OUT, TABLE, INT64S, _SEAL_TYPE))
-def write_headers(out: Bytes, batches: Table, sequences: Int64s, by: Seal) -> None:
+@kernel(types.void(BYTES_OUT, TABLE, INT64S, _HEADER_FIELDS_TYPE))
+def write_headers(out: Bytes, batches: Table, sequences: Int64s, by: HeaderFields) -> None:
     """Write the batches' headers.
 
     Args:

@@ -28,9 +28,9 @@ from directkafka.kafka.kernels.c_functions import crc32c_address
 from directkafka.kafka.records.encode_kernel import (
     TRANSACTIONAL,
     EncodedSpan,
+    HeaderFields,
     Limits,
     Rows,
-    Seal,
     encode_records,
     order_by_target,
     write_headers,
@@ -98,7 +98,7 @@ class RecordEncoder:
         codec, self._compress = compressor(options)
         self._limits = Limits(batch=options.batch_size_bytes, single=options.request_bytes_max)
         self._sequences: dict[TopicPartition, int] = {}
-        self._seal = Seal(
+        self._header_fields = HeaderFields(
             attributes=codec | (TRANSACTIONAL if identity.transactional_id is not None else 0),
             producer_id=identity.producer_id,
             epoch=identity.epoch,
@@ -130,12 +130,12 @@ class RecordEncoder:
         source = read_rows(rows, target_of)
         _refuse(source, targets)
         out = np.empty(room_needed(source), np.uint8)
-        batches = self._lay_out(source, targets, out)
+        batches = self._encode_records(source, targets, out)
         raw_bytes = (batches[:, _END] - batches[:, _START]).tolist()
         if self._compress is not None:
             out = _compressed(out, batches, self._compress)
         sequences = self._take_sequences(batches, targets)
-        write_headers(out, batches, sequences, self._seal)
+        write_headers(out, batches, sequences, self._header_fields)
         data = out.data.toreadonly()
         return [
             EncodedBatch(
@@ -146,7 +146,7 @@ class RecordEncoder:
             )
         ]
 
-    def _lay_out(self, source: Rows, targets: Sequence[TopicPartition], out: Bytes) -> Table:
+    def _encode_records(self, source: Rows, targets: Sequence[TopicPartition], out: Bytes) -> Table:
         """The records' bytes, with room for headers; a table of :class:`EncodedSpan`."""
         count = source.targets.size
         order = np.empty(count, np.int64)

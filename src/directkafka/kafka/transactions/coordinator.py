@@ -38,9 +38,9 @@ from directkafka.kafka.records.encoder import ProducerIdentity
 from directkafka.offsets import TopicPartition
 
 _TRANSACTION = 1
-#: What a request wants of topics, where it is not to write to them.
+#: The right that a request needs on its topics, where that is not WRITE.
 _RIGHTS = {"TxnOffsetCommit": "READ"}
-#: What is about some of the topics.
+#: Codes that are about single topics.
 _ABOUT_TOPICS = frozenset({ErrorCode.UNKNOWN_TOPIC_OR_PARTITION, ErrorCode.TOPIC_AUTHORIZATION_FAILED})
 
 #: Waits between two tries, in seconds: a coordinator that finishes the transaction before needs some milliseconds.
@@ -64,16 +64,16 @@ class Coordinator:
         client: the connections to use; stays open when this is done.
         transactional_id: whose transactions.
         transaction_timeout_ms: after which the broker gives an open transaction up, in milliseconds.
-        patience_ms: how long a request is sent again, in milliseconds.
+        retry_ms_max: how long a request is sent again, in milliseconds.
     """
 
     def __init__(
-        self, client: KafkaClient, transactional_id: str, *, transaction_timeout_ms: int, patience_ms: int = 60_000
+        self, client: KafkaClient, transactional_id: str, *, transaction_timeout_ms: int, retry_ms_max: int = 60_000
     ) -> None:
         self._client = client
         self._id = transactional_id
         self._transaction_timeout_ms = transaction_timeout_ms
-        self._patience_s = patience_ms / 1000
+        self._retry_s_max = retry_ms_max / 1000
         self._nodes: dict[tuple[str, int], int] = {}
 
     def take_over(self) -> ProducerIdentity:
@@ -235,7 +235,7 @@ class Coordinator:
         key = node_of or (self._id, _TRANSACTION)
         group = values.get("group_id")
         subject = f"transactional id {self._id}" + (f", group {group}" if group else "")
-        deadline = time.monotonic() + self._patience_s
+        deadline = time.monotonic() + self._retry_s_max
         pause_s = _BUSY_S
         while True:
             unanswered: BrokerUnreachableError | None = None

@@ -37,7 +37,7 @@ from directkafka.sinks.dead_letters.table import DeadLetter, DeadLetters
 #: How long a lookup waits for the one before, in seconds, and how many may wait.
 _TURN_S: Final = 30.0
 _WAITING_MAX: Final = 3
-_LETTERS_MAX: Final = 50
+_DEAD_LETTERS_MAX: Final = 50
 _REASONS_MAX: Final = 100
 _VALUE_BYTES_MAX: Final = 2_000
 _EFFECTS_MAX: Final = 2_000
@@ -106,15 +106,17 @@ class Details:
         with self._opened(name, self._lookups) as target:
             sink = target.dead_letter_sink
             if sink is None:
-                return _no_letters("this pipeline has no dead letters")
+                return _no_dead_letters("this pipeline has no dead letters")
             table = sink.dead_letters()
             if table is None:
-                return _no_letters(f"they are in {sink.name} of {sink.store.identity}, which this page cannot read")
+                return _no_dead_letters(
+                    f"they are in {sink.name} of {sink.store.identity}, which this page cannot read"
+                )
             found = DeadLetters(table, name)
             if not found.is_there:
-                return _no_letters("none yet")
+                return _no_dead_letters("none yet")
             reasons = found.common_reasons(_REASONS_MAX)
-            some = found.some(_LETTERS_MAX, bytes_max=_VALUE_BYTES_MAX, reason=reason)
+            some = found.some(_DEAD_LETTERS_MAX, bytes_max=_VALUE_BYTES_MAX, reason=reason)
             count = found.count()
         return {
             "note": "",
@@ -254,7 +256,7 @@ def _outcome(outcome: ResetOutcome, target: Target, file: Path | None) -> dict[s
     }
 
 
-def _no_letters(note: str) -> dict[str, Any]:
+def _no_dead_letters(note: str) -> dict[str, Any]:
     return {"note": note, "count": 0, "reasons": [], "letters": []}
 
 

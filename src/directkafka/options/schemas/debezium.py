@@ -14,7 +14,7 @@ from directkafka.options.schemas.ddl import FieldType
 SOURCE_NAMES: Final = ("ts_ms", "ts_us", "lsn", "file", "pos", "commit_lsn", "change_lsn")
 _EVENT_FIELDS: Final = ("before", "after", "source", "op")
 _NEEDED: Final = ("after", "op")
-#: The name of the records that keys are.
+#: The name of the record type that keys are read as.
 _KEY: Final = "Key"
 #: Debezium's types of times (``io.debezium.time``), which Avro has under other names.
 _LOGICAL_TYPES: Final = {
@@ -26,7 +26,7 @@ _LOGICAL_TYPES: Final = {
 
 
 def with_logical_types(text: str) -> str:
-    """A schema whose columns say in Avro's words what they say in Debezium's.
+    """A schema with Avro's logical types in place of Debezium's.
 
     Args:
         text: the schema, as JSON; what is none stays as it is.
@@ -54,7 +54,7 @@ def parse_event(text: str) -> AvroSchema:
         text: the schema, as JSON.
 
     Raises:
-        ValueError: it is none, or none of an event.
+        ValueError: it is no schema, or not that of an event.
     """
     return event_of(parse_schema(with_logical_types(text)))
 
@@ -63,13 +63,13 @@ def event_of(schema: AvroSchema) -> AvroSchema:
     """The parts of an event's schema that are read; see :func:`parse_event`.
 
     Raises:
-        ValueError: it is none of an event.
+        ValueError: it is not that of an event.
     """
     event = schema.definition(schema.type)
     fields = {field.name: field for field in event.fields}
     if missing := [name for name in _NEEDED if name not in fields]:
         raise ValueError(
-            f"the schema is none of a change event of Debezium: {event} has no field {missing[0]} (one that its "
+            f"the schema is not that of a change event of Debezium: {event} has no field {missing[0]} (one that its "
             "ExtractNewRecordState has flattened is read with the format avro)"
         )
     kept = tuple(
@@ -88,7 +88,7 @@ def row_type(event: AvroSchema) -> FieldType:
         event: as :func:`event_of` makes it.
 
     Raises:
-        ValueError: no column is for them.
+        ValueError: Spark has no type for them.
     """
     return next(field.type for field in spark_type(event).fields if field.name == "after")
 

@@ -28,7 +28,7 @@ KEYTAB: Final = OptionSpec(
 
 KERBEROS_SPECS: Final = (SERVICE_NAME, PRINCIPAL, KEYTAB)
 
-#: What an entry of JAAS may say to an effect.
+#: Options of a JAAS entry that have an effect.
 _USED: Final = ("useKeyTab", "keyTab", "principal", "useTicketCache", "ticketCache", "serviceName")
 #: What else Java's module knows: how Java keeps a key or renews a ticket, whom it asks for a password, what it logs.
 _IGNORED: Final = frozenset(
@@ -70,8 +70,8 @@ def read_kerberos(given: RawOptions, login: Mapping[str, str], jaas: OptionSpec)
         jaas: the option that has the entry.
 
     Raises:
-        OptionError: there is no name of the service, or two; the entry asks for a password, has what is not known, or
-            says a part of a way only.
+        OptionError: there is no name of the service, or two; the entry asks for a password, has an option that is
+            not known, or one of two that belong together.
     """
     if given.text(jaas):
         warn_unused(given, PRINCIPAL, KEYTAB, why=f"the login is in {jaas.name}")
@@ -87,7 +87,7 @@ def read_kerberos(given: RawOptions, login: Mapping[str, str], jaas: OptionSpec)
         service_name=_read_service_name(given, login, jaas),
         principal=principal or None,
         keytab=keytab.removeprefix("FILE:") or None,
-        # A ticket of the keytab is as good as one of the cache, and is not over some day.
+        # With a keytab the cache is not needed: tickets are had anew from it.
         ticket_cache=None if keytab else ticket_cache or None,
         setting=setting,
     )

@@ -28,7 +28,7 @@ TRUSTSTORE_TYPE: Final = OptionSpec(
 TRUSTSTORE_LOCATION: Final = OptionSpec(
     name="ssl.truststore.location",
     kind="text",
-    doc="File with the certificates that are trusted; the system's own are when none is given. Every executor needs "
+    doc="File with the certificates that are trusted; without one, the system's own are. Every executor needs "
     "it at the same path.",
 )
 TRUSTSTORE_PASSWORD: Final = OptionSpec(
@@ -40,7 +40,7 @@ TRUSTSTORE_CERTIFICATES: Final = OptionSpec(
     name="ssl.truststore.certificates",
     kind="text",
     bytes_max=_PEM_BYTES_MAX,
-    doc="The certificates that are trusted themselves, as PEM; needs ssl.truststore.type PEM.",
+    doc="The trusted certificates themselves, as PEM; needs ssl.truststore.type PEM.",
 )
 KEYSTORE_TYPE: Final = OptionSpec(
     name="ssl.keystore.type",

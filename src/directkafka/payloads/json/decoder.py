@@ -24,7 +24,7 @@ class JsonDecoder:
     """Decodes texts of one schema, in one thread.
 
     Args:
-        schema: the declared fields, as Arrow's types of Spark's.
+        schema: the declared fields, as the Arrow types that PySpark has for Spark's.
         time_zone: of timestamps that name none.
         explains: whether ``problems`` is wanted; else it is empty.
     """

@@ -80,7 +80,7 @@ class Planner:
         #: Where an available-now run ends; known once the first snapshot is believed.
         self._target: Mapping[TopicPartition, int] | None = None
         self._planned_ms: int | None = None
-        self._viewed_ms = 0
+        self._snapshot_ms = 0
         #: The newest plan; when it proves too large for a transaction, the next one is held below it.
         self._planned: BatchPlan | None = None
         self._adaptive_limit = NO_LIMIT
@@ -92,9 +92,9 @@ class Planner:
             DataLossError: something that should be there is gone, at the second look too.
             DirectKafkaError: Kafka does not answer.
         """
-        known = previous.by_place()
+        known = previous.by_partition()
         snapshot, policy = self._cluster.snapshot(known=known), self._policy_now()
-        self._viewed_ms = self._now_ms()
+        self._snapshot_ms = self._now_ms()
         snapshot, batch = confirm_loss(
             lambda snapshot: plan(known, self._up_to_target(snapshot), policy),
             snapshot,
@@ -112,9 +112,9 @@ class Planner:
         Returns:
             None when the snapshot is old, or shows fewer than ``offsets_min`` offsets: then nothing counts as planned.
         """
-        if self._now_ms() - self._viewed_ms > _SNAPSHOT_AGE_MS_MAX:
+        if self._now_ms() - self._snapshot_ms > _SNAPSHOT_AGE_MS_MAX:
             return None
-        batch = plan(previous.by_place(), self._up_to_target(snapshot), self._policy_now())
+        batch = plan(previous.by_partition(), self._up_to_target(snapshot), self._policy_now())
         return self._noted(batch, snapshot) if batch is not None and batch.offset_count >= offsets_min else None
 
     def origin(self, starting: Positions) -> BatchPlan:
@@ -138,7 +138,7 @@ class Planner:
         Raises:
             DataLossError: as for :meth:`next`.
         """
-        known = ahead.by_place()
+        known = ahead.by_partition()
         snapshot, pinned = confirm_loss(
             lambda snapshot: plan_pinned(ahead.progress, snapshot, self._policy),
             self._cluster.snapshot(known=known),

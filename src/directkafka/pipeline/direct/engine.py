@@ -127,7 +127,7 @@ class DirectEngine:
         self._retry_policy = retry_policy
         self._clock = clock
         #: Whether what is remembered of the ledgers may be wrong: after any failure.
-        self._is_in_doubt = False
+        self._is_undetermined = False
         #: The batch behind the one that is committed, if it has begun.
         self._ahead: PrefetchedBatch | None = None
         #: Up to where all stores have everything.
@@ -191,7 +191,7 @@ class DirectEngine:
         """Whether the pipeline is paused; then no batch is under way, and a newer driver is looked for."""
         if not self._pause.is_paused(self._ledgers.first):
             return False
-        self._give_up_ahead()
+        self._abort_ahead()
         self._ledgers.read()
         return True
 
@@ -268,10 +268,10 @@ class DirectEngine:
     def _next_batch(self) -> bool:
         """One batch if there is anything to read; whether there was."""
         while True:
-            if self._is_in_doubt:
-                self._give_up_ahead()
+            if self._is_undetermined:
+                self._abort_ahead()
                 self._recover()
-            self._is_in_doubt = True
+            self._is_undetermined = True
             try:
                 done = self._batch()
             except TransactionTooSlowError as error:
@@ -279,7 +279,7 @@ class DirectEngine:
             except RowRejectedError as error:
                 self._find_refused(error)
             else:
-                self._is_in_doubt = False
+                self._is_undetermined = False
                 return done
 
     def _batch(self) -> bool:
@@ -310,7 +310,7 @@ class DirectEngine:
     def _find_refused(self, error: RowRejectedError) -> None:
         """Find the records whose rows a store has refused, for the next try; or raise, where that cannot be."""
         failed, self._unreported = self._unreported, None
-        self._give_up_ahead()
+        self._abort_ahead()
         # What one store has committed, all others must commit.
         if failed is None or not isinstance(self._writer, IsolatingWriter) or self._ledgers.one_has(failed.begun.name):
             raise error
@@ -363,9 +363,9 @@ class DirectEngine:
     def _end_ahead(self) -> None:
         """At the end of the run: what it writes counts for nothing, whenever it ends."""
         with suppress(WorkerLostError):
-            self._give_up_ahead()
+            self._abort_ahead()
 
-    def _give_up_ahead(self) -> None:
+    def _abort_ahead(self) -> None:
         """The batch before it was not committed, or the run ends: its rows count for nothing."""
         if self._ahead is not None:
             self._ahead.abort()

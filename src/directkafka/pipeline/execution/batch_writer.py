@@ -193,7 +193,7 @@ class BatchWriter:
         return arrow_schema(self._sample)
 
     @property
-    def letters_writer(self) -> OutputWriter:
+    def dead_letter_writer(self) -> OutputWriter:
         """The writer of dead letters, once the columns are known."""
         return next(writer for writer in self._writers if writer.route.output == DEAD_LETTERS)
 

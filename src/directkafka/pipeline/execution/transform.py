@@ -1,4 +1,4 @@
-"""The user's transform: a query or a function, here or named in a file; applied to one batch, its plan looked at."""
+"""The user's transform, a query or a function: loaded, applied to one batch, its plan checked."""
 
 from __future__ import annotations
 
@@ -244,7 +244,10 @@ def operators_of(plan: str) -> frozenset[str]:
 
 
 def _is_repeatable(frame: DataFrame) -> bool:
-    """Spark calls the clock deterministic, since it reads it once for each query; two queries are what counts here."""
+    """Whether the plan gives the same rows each time.
+
+    Spark calls the clock deterministic, since it reads it once for each query; two queries are what counts here.
+    """
     analyzed = frame._jdf.queryExecution().analyzed()
     return bool(analyzed.deterministic()) and _CLOCK.search(_plan_text(frame)) is None
 
@@ -289,7 +292,7 @@ def load_function(
     """Import the function. A module that lies in the folder is shipped to the executors, once.
 
     Raises:
-        OptionError: no such module or function, the module fails while it is imported, or another text of its
+        OptionError: no such module or function, the module fails while it is imported, or another file of its
             name is loaded already: executors know a module by its name alone, so one process has one of a name.
     """
     module_name, _, function_name = reference.name.partition(":")
@@ -384,7 +387,7 @@ def _beside(name: str, folder: Path) -> Path | None:
 
 
 def _ship(module: ModuleType, session: SparkSession) -> None:
-    """Once to each Spark application, which would only warn of a second time."""
+    """Send the module's file to the executors, once in an application: Spark warns of a second time."""
     shipped = (session.sparkContext.applicationId, str(module.__file__))
     if shipped not in _shipped:
         session.sparkContext.addPyFile(shipped[1])

@@ -31,8 +31,8 @@ from directkafka.fault_points import fault_point
 from directkafka.kafka.consumer.range_task import RangeTask, ReadCount
 from directkafka.pipeline.execution.background_job import BackgroundJob
 from directkafka.pipeline.execution.batch_writer import BatchWriter, RangesWriter, WrittenBatch
-from directkafka.pipeline.execution.native.dead_letters import LettersOfBatch
-from directkafka.pipeline.isolation.letters import reason_of, write_letters
+from directkafka.pipeline.execution.native.dead_letters import DeadLettersOfBatch
+from directkafka.pipeline.isolation.dead_letters import reason_of, write_dead_letters
 from directkafka.pipeline.isolation.policy import ON_ERROR_NAME, DeadLetterPolicy
 from directkafka.pipeline.isolation.ranges import RecordPlace, within, without
 from directkafka.pipeline.isolation.search import FailureOf, TooManyError, failing_records
@@ -240,21 +240,21 @@ class IsolatingWriter:
             if is_searched and len(reasons) > 1 and not any(count.record_count for count in written.read.values()):
                 raise _EveryRecordFailsError
             if self._policy.sink.store.identity in stores:
-                written = self._with_letters(written, tasks, reasons)
+                written = self._with_dead_letters(written, tasks, reasons)
             given_up.pop_all()
         return replace(written, set_apart=tuple(map(str, reasons)))
 
-    def _with_letters(
+    def _with_dead_letters(
         self, written: WrittenBatch, tasks: Sequence[RangeTask], reasons: Mapping[RecordPlace, str]
     ) -> WrittenBatch:
         sink = self._policy.sink
-        letters = LettersOfBatch.of(self._by_spark.source_schema, sink)
-        report, read = write_letters(self._by_spark.letters_writer, letters, written.name, tasks, reasons)
+        dead_letters = DeadLettersOfBatch.of(self._by_spark.source_schema, sink)
+        report, read = write_dead_letters(self._by_spark.dead_letter_writer, dead_letters, written.name, tasks, reasons)
         fault_point("isolation.letters_written")
         reports = []
         for target, there in written.reports:
-            with_letters = (*there, report) if target is sink else there
-            if target is sink and target.needs_second_phase(with_letters):
+            with_dead_letters = (*there, report) if target is sink else there
+            if target is sink and target.needs_second_phase(with_dead_letters):
                 # They would have to be written by a second job, which is over.
                 raise RowRejectedError(
                     store=sink.store.identity,
@@ -263,7 +263,7 @@ class IsolatingWriter:
                     "too many bytes for one try: make smaller batches (maxOffsetsPerTrigger), or let the sink hold "
                     "more (inline_bytes_max)",
                 )
-            reports.append((target, with_letters))
+            reports.append((target, with_dead_letters))
         return replace(written, reports=tuple(reports), read=_added(written.read, read))
 
 

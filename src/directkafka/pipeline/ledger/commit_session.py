@@ -253,7 +253,7 @@ def _identity(entry: LedgerEntry) -> tuple[object, ...]:
 
 def with_own_origins(progress: tuple[PartitionProgress, ...], own: LedgerEntry | None) -> tuple[PartitionProgress, ...]:
     """A batch's progress as one store writes it: stores of one pipeline may have begun at different offsets."""
-    known = own.by_place() if own is not None else {}
+    known = own.by_partition() if own is not None else {}
     return tuple(
         replace(partition, origin=before.origin)
         if (before := known.get(partition.topic_partition)) is not None and before.topic_id == partition.topic_id

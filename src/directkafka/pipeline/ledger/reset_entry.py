@@ -31,7 +31,7 @@ def reset_entry(
         starts: where the partitions that are reset go on.
         rows: what becomes of the rows of records that are read again.
     """
-    stays = {place: replace(progress, start=progress.end) for place, progress in ahead.by_place().items()}
+    stays = {place: replace(progress, start=progress.end) for place, progress in ahead.by_partition().items()}
     progress = tuple(sorted((stays | dict(starts)).values()))
     entry = replace(ahead, batch_id=ahead.batch_id + 1, progress=progress, row_counts={}, total_rows={})
     return replace(entry, lineage=_lineage(ahead.lineage, entry, rows))
@@ -52,7 +52,7 @@ def reset_entry_of_store(entry: LedgerEntry, own: LedgerEntry) -> LedgerEntry:
 
     It keeps the number of skipped offsets, since ``verify`` cannot count them.
     """
-    known = own.by_place()
+    known = own.by_partition()
     progress = tuple(
         replace(start, origin=min(before.origin, start.end))
         if (before := known.get(start.topic_partition)) is not None and _is_same_topic(before, start)
@@ -69,8 +69,8 @@ def changed_ranges(own: LedgerEntry, entry: LedgerEntry) -> list[OffsetRange]:
     What lies before the store's origin was never read, and will not be read again.
     """
     ranges = []
-    for place, before in sorted(own.by_place().items()):
-        after = entry.by_place().get(place)
+    for place, before in sorted(own.by_partition().items()):
+        after = entry.by_partition().get(place)
         if after is not None and _is_same_topic(before, after) and before.end != after.end:
             low, high = sorted((before.end, after.end))
             ranges.append(OffsetRange(place.topic, place.partition, min(max(low, before.origin), high), high))
@@ -95,7 +95,7 @@ def skipped_unread_ranges(
         starts: where the partitions that are reset go on.
         earliest: the first offset that is there.
     """
-    known, ranges = own.by_place(), []
+    known, ranges = own.by_partition(), []
     for place, start in sorted(starts.items()):
         before, first = known.get(place), earliest.get(place, start.end)
         if (before is None or not _is_same_topic(before, start)) and first < start.end:

@@ -183,13 +183,13 @@ class Ledgers:
     def table_rows(self) -> tuple[TableRows, ...]:
         """Rows of the last batch by store and table."""
         places = [route.sink for route in self._routes if route.output == DEAD_LETTERS]
-        letters = {(sink.store.identity, sink.name) for sink in places}
+        dead_letters = {(sink.store.identity, sink.name) for sink in places}
         return tuple(
             TableRows(
                 store=ledger.store.identity,
                 table=table,
                 row_count=rows,
-                is_of_dead_letters=(ledger.store.identity, table) in letters,
+                is_of_dead_letters=(ledger.store.identity, table) in dead_letters,
             )
             for ledger in self._ledgers
             if ledger.entry is not None

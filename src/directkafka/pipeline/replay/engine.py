@@ -89,7 +89,7 @@ class ReplayEngine:
         self._taken: Counter[str] = Counter()
         self._rejected: Counter[str] = Counter()
         #: Whether what is remembered of the ledgers may be wrong: after any failure.
-        self._is_in_doubt = False
+        self._is_undetermined = False
 
     def run(self) -> ReplaySummary:
         """All steps; what became of the dead letters.
@@ -172,11 +172,11 @@ class ReplayEngine:
 
     def _step(self, step: Callable[[], bool]) -> bool:
         """One step, from where the ledgers are; whether there is more to do."""
-        if self._is_in_doubt:
+        if self._is_undetermined:
             self._recover()
-        self._is_in_doubt = True
+        self._is_undetermined = True
         is_more = step()
-        self._is_in_doubt = False
+        self._is_undetermined = False
         return is_more
 
     def _plan(self) -> bool:

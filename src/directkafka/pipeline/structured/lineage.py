@@ -215,7 +215,7 @@ def progress_of(batch: CheckpointBatch, before: LedgerEntry | None) -> tuple[Par
 
     Spark's offset log has neither topic ids nor epochs; those that an entry of the direct engine left are kept.
     """
-    known = before.by_place() if before is not None else {}
+    known = before.by_partition() if before is not None else {}
     progress = []
     for place, start in batch.begin().items():
         past = known.pop(place, None) or PartitionProgress.at(place, start)

@@ -359,7 +359,7 @@ def _set(ledgers: Ledgers, index: int, target: _Target, name: str) -> None:
 
 def _standing(ends: Offsets, before: LedgerEntry | None) -> Iterable[PartitionProgress]:
     """Progress at these offsets; what the ledger knows of a partition besides stays."""
-    known = before.by_place() if before is not None else {}
+    known = before.by_partition() if before is not None else {}
     for place, end in sorted(ends.items()):
         yield replace(known.get(place) or PartitionProgress.at(place, end), start=end, end=end)
 

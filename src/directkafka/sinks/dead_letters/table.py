@@ -4,7 +4,7 @@ A replay first writes into each chosen dead letter which of its batches will try
 that a batch is the same dead letters whoever does it again. What fails again comes back with the new reason, and with
 the number of replays that have tried it (the column ``replays``). Both columns are added by the first replay.
 
-A batch of dead letters is small (:data:`LETTERS_MAX`, :data:`BYTES_MAX`), so a plain cursor brings it.
+A batch of dead letters is small (:data:`DEAD_LETTERS_MAX`, :data:`BYTES_MAX`), so a plain cursor brings it.
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ SQL = load_blocks("directkafka.sinks.dead_letters", "table.sql")
 CLAIM: Final = "replay_claim"
 
 #: A batch of a replay has at most so many dead letters, and bytes of them beyond its first.
-LETTERS_MAX: Final = 10_000
+DEAD_LETTERS_MAX: Final = 10_000
 BYTES_MAX: Final = 16 * 1024 * 1024
 
 #: As much of a reason is shown to people.
@@ -241,7 +241,7 @@ class DeadLetters:
         )
         with self.table.opened() as rows:
             found = rows(statement, parameters)
-        letters = (
+        dead_letters = (
             DeadLetter(
                 topic=topic,
                 partition=partition,
@@ -253,7 +253,7 @@ class DeadLetters:
             )
             for topic, partition, offset, micros, reason, value, byte_count in found
         )
-        return tuple(sorted(letters, key=lambda letter: (letter.topic, letter.partition, letter.offset)))
+        return tuple(sorted(dead_letters, key=lambda letter: (letter.topic, letter.partition, letter.offset)))
 
     def plan(self, transaction: Any, selection: Selection, *, after: int) -> None:
         """Inside the ledger's transaction: let go what an earlier replay held, and give each dead letter its batch.
@@ -280,7 +280,7 @@ class DeadLetters:
         rows(self._sql("release"), (self._prefix,))
         planned = self._sql(
             "plan", chosen=chosen, limit=_limit(selection), size=self._size(), after=after,
-            letters_max=LETTERS_MAX, bytes_max=BYTES_MAX,
+            letters_max=DEAD_LETTERS_MAX, bytes_max=BYTES_MAX,
         )  # fmt: skip
         update = self.table.dialect.update
         rows(update.format(target=self.table.target, planned=planned, same=SQL["same_record"]), parameters)

@@ -46,10 +46,10 @@ def translated(store: str) -> Iterator[None]:
     try:
         yield
     except OSError as error:
-        raise _meaning(store, error) from error
+        raise _error_for(store, error) from error
 
 
-def _meaning(store: str, error: OSError) -> DirectKafkaError:
+def _error_for(store: str, error: OSError) -> DirectKafkaError:
     place = f" ({error.filename})" if error.filename else ""
     cause = f"{error.strerror or error}{place}"
     if error.errno in _ACCESS:

@@ -55,7 +55,7 @@ class CommittedFiles:
 
 
 def committed_files(path: str | os.PathLike[str], table: str | None = None) -> CommittedFiles:
-    """List what is committed in a :class:`ParquetSink`'s directory; needs no Spark.
+    """List what is committed in a :class:`FilesSink`'s directory; needs no Spark.
 
     Args:
         path: the directory.
@@ -83,7 +83,7 @@ def committed_in(store: FilesStore, table: str) -> CommittedFiles:
 
 
 def read_parquet(spark: SparkSession, path: str | os.PathLike[str], table: str | None = None) -> DataFrame:
-    """The committed rows of a :class:`~directkafka.sinks.files.sink.ParquetSink`'s directory, whatever its format.
+    """The committed rows of a :class:`~directkafka.sinks.files.sink.FilesSink`'s directory, whatever its format.
 
     The files are listed once, from one slot of the directory's log: every action on the DataFrame reads the same
     rows, whole batches of them, while pipelines go on writing.

@@ -1,4 +1,4 @@
-"""The Parquet sink: a DataFrame's rows as files of a directory, which count from the entry of their batch on.
+"""The files sink: a DataFrame's rows as files of a directory, which count from the entry of their batch on.
 
 Rights that the executors' user needs: to write into the table's folder.
 """

@@ -1,9 +1,9 @@
 """The ledger in a directory: rows are files, and a batch's log entry says which of them count.
 
-How two drivers cannot both write. Every fence and every batch is an entry of the directory's one numbered log, put
-into the first free slot if nobody has it (:mod:`directkafka.sinks.files.log`). A driver checks generation, batch and
-offsets in the state before that slot. If a newer driver's fence got the slot, the older one's entry has no place: it
-reads the fence, finds a higher generation, and stops. If another pipeline's entry got it, the checks are made again
+How two drivers are kept from both writing. Every fence and every batch is an entry of the directory's one numbered log,
+put into the first free slot if nobody has it (:mod:`directkafka.sinks.files.log`). A driver checks generation, batch
+and offsets in the state before that slot. If a newer driver's fence got the slot, the older one's entry has no place:
+it reads the fence, finds a higher generation, and stops. If another pipeline's entry got it, the checks are made again
 on the state after it, and the next slot is tried. Nobody holds a lock, so nobody waits for a driver that stands still.
 
 Tasks write data files under names of their own; a file that no entry lists belongs to nothing. The fence removes those
@@ -52,6 +52,8 @@ class FilesTransaction:
         is_durable: whether the commit is to survive a power cut.
         commit_id: of the commit that it is for.
         previous: the entry that it continues.
+        added: the files of each table.
+        discarded: attempts of batches whose files are removed once this batch is committed.
     """
 
     is_durable: bool
@@ -79,7 +81,7 @@ class FilesStore(LedgerStore[FilesTransaction]):
         resolve_timeout_s: bound on finding out, in seconds, what became of an entry when the file system failed.
 
     Raises:
-        OptionError: the path is none.
+        OptionError: the path is no usable one.
     """
 
     def __init__(self, path: str | os.PathLike[str], *, durable: bool = True, resolve_timeout_s: float = 30.0) -> None:
@@ -196,7 +198,7 @@ class FilesStore(LedgerStore[FilesTransaction]):
     def end(self, transaction: FilesTransaction, committed: LedgerEntry) -> None:
         """Put the entry into the first slot before which its checks hold."""
         batch = BatchAdded(commit_id=transaction.commit_id, entry=committed, files=transaction.added)
-        while (found := self._found(self._log.put(batch), committed)).commit_id != batch.commit_id:
+        while (found := self._state_of(self._log.put(batch), committed)).commit_id != batch.commit_id:
             check_stands(committed, transaction.previous, found, store=self.label)
 
     def settled_state(self, entry: LedgerEntry, cause: BaseException) -> PipelineState:
@@ -211,7 +213,7 @@ class FilesStore(LedgerStore[FilesTransaction]):
                 state = self._log.refresh()
                 # Its name may have been made and not been synced: then it is there, and not yet for good.
                 self._log.sync()
-                return self._found(state, entry)
+                return self._state_of(state, entry)
 
         return when_available(read_state, timeout_s=self._resolve_timeout_s)
 
@@ -223,7 +225,7 @@ class FilesStore(LedgerStore[FilesTransaction]):
             discarded = {attempt_key(attempt) for attempt in transaction.discarded}
             self._sweep(lambda owner: owner.attempt in discarded)
 
-    def _found(self, state: LogState, entry: LedgerEntry) -> PipelineState:
+    def _state_of(self, state: LogState, entry: LedgerEntry) -> PipelineState:
         return state.pipelines.get(entry.pipeline, PipelineState())
 
     # Files that belong to nothing.

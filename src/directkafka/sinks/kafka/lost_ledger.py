@@ -27,7 +27,7 @@ from directkafka.sinks.kafka.ledger_topic import LedgerTopic
 
 log = logging.getLogger("directkafka.sinks.kafka.store")
 
-#: How long a broker may not know of a topic or a commit that another driver has just made, in seconds.
+#: For how long a broker may be unaware of a topic or a commit that another driver has just made, in seconds.
 _UNHEARD_S_MAX: Final = 3.0
 _LOOK_S: Final = 0.2
 

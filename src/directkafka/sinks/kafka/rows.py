@@ -96,7 +96,7 @@ def _is_bytes(kind: pa.DataType) -> bool:
     return bool(pa.types.is_binary(kind) or pa.types.is_large_binary(kind))
 
 
-def aims_of(batch: pa.RecordBatch, topic: str | None, topic_from: str = TOPIC) -> Destinations:
+def destinations_of(batch: pa.RecordBatch, topic: str | None, topic_from: str = TOPIC) -> Destinations:
     """Where the rows of a batch are to go; a null topic is kept as the empty name, which no topic has."""
     if batch.num_rows == 0:
         return {}
@@ -115,24 +115,29 @@ def _partitions_named(batch: pa.RecordBatch) -> frozenset[int] | None:
     return frozenset(pc.unique(batch.column("partition")).to_pylist())
 
 
-def merge_aims(some: Iterable[Destinations]) -> Destinations:
+def merge_destinations(several: Iterable[Destinations]) -> Destinations:
     """The union of several destinations."""
     merged: dict[str, frozenset[int] | None] = {}
-    for aims in some:
-        for topic, partitions in aims.items():
+    for destinations in several:
+        for topic, partitions in destinations.items():
             known = merged.get(topic, frozenset())
             merged[topic] = None if known is None or partitions is None else known | partitions
     return merged
 
 
-def aims_to_payload(aims: Destinations) -> bytes:
+def destinations_to_payload(destinations: Destinations) -> bytes:
     """Destinations as a report's payload, in JSON."""
-    return json.dumps({topic: None if some is None else sorted(some) for topic, some in aims.items()}).encode()
+    return json.dumps(
+        {topic: None if partitions is None else sorted(partitions) for topic, partitions in destinations.items()}
+    ).encode()
 
 
-def aims_from_payload(payload: bytes) -> Destinations:
-    """The reverse of :func:`aims_to_payload`."""
-    return {topic: None if some is None else frozenset(some) for topic, some in json.loads(payload).items()}
+def destinations_from_payload(payload: bytes) -> Destinations:
+    """The reverse of :func:`destinations_to_payload`."""
+    return {
+        topic: None if partitions is None else frozenset(partitions)
+        for topic, partitions in json.loads(payload).items()
+    }
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -157,7 +162,7 @@ class Router:
     @classmethod
     def of(
         cls,
-        aims: Destinations,
+        destinations: Destinations,
         partition_counts: Mapping[str, int],
         *,
         store: str,
@@ -171,7 +176,7 @@ class Router:
             RowRejectedError: a row has no topic, or names a partition that its topic does not have.
         """
         targets = []
-        for name, partitions in sorted(aims.items()):
+        for name, partitions in sorted(destinations.items()):
             if not name:
                 raise RowRejectedError(store=store, sink=sink, detail=f"its column {topic_from!r} is null")
             count = partition_counts[name]

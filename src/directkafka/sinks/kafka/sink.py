@@ -28,9 +28,9 @@ from directkafka.sinks.kafka.rows import (
     RECORD_COLUMNS,
     TOPIC,
     Router,
-    aims_from_payload,
-    aims_of,
-    merge_aims,
+    destinations_from_payload,
+    destinations_of,
+    merge_destinations,
     problems_of,
 )
 from directkafka.sinks.kafka.store import KafkaStore
@@ -263,29 +263,29 @@ class KafkaSink(KafkaConfig, Clonable):
         return TableCount(rows=rows)
 
     def _router(self, reports: Sequence[TaskReport]) -> Router:
-        aims = merge_aims(
-            aims
+        destinations = merge_destinations(
+            destinations
             for report in reports
-            for aims in (
-                (aims_from_payload(report.payload),)
+            for destinations in (
+                (destinations_from_payload(report.payload),)
                 if report.staged
-                else (aims_of(batch, self.topic, self._topic_from) for batch in report.inline)
+                else (destinations_of(batch, self.topic, self._topic_from) for batch in report.inline)
             )
         )
-        for name in filter(self._store.is_ledger, aims):
+        for name in filter(self._store.is_ledger, destinations):
             raise RowRejectedError(store=self._store.label, sink=self.name, detail=f"its topic {name} {_IS_A_LEDGER}")
-        for name in filter(self._is_read, filter(None, aims)):
+        for name in filter(self._is_read, filter(None, destinations)):
             raise RowRejectedError(store=self._store.label, sink=self.name, detail=f"its topic {name} {_IS_READ}")
-        if self.topics and (lost := sorted(name for name in aims if name not in self.topics)):
+        if self.topics and (lost := sorted(name for name in destinations if name not in self.topics)):
             shown = names_for_message([name or None for name in lost])
             detail = (
                 f"column {self._topic_from} has {shown}, not in topics ({', '.join(self.topics)}): add it to topics, "
             )
             detail += "or filter these rows out"
             raise RowRejectedError(store=self._store.label, sink=self.name, detail=detail)
-        counts = self._partition_counts([name for name in aims if name])
+        counts = self._partition_counts([name for name in destinations if name])
         return Router.of(
-            aims, counts, store=self._store.label, sink=self.name, topic=self.topic, topic_from=self._topic_from
+            destinations, counts, store=self._store.label, sink=self.name, topic=self.topic, topic_from=self._topic_from
         )
 
     def _partition_counts(self, topics: Collection[str]) -> dict[str, int]:

@@ -285,7 +285,7 @@ class KafkaStore(LedgerStore[_Commit], TransactionalStore):
                 driver=self._driver,
                 store=self.label,
                 fence_timeout_s=self._fence_timeout_s,
-                patience_ms=round(self._resolve_timeout_s * 1000),
+                retry_ms_max=round(self._resolve_timeout_s * 1000),
                 ledger_replicas=self._ledger_replicas,
                 accepted_ledger=self._accepted_ledger,
             )

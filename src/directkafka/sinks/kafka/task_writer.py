@@ -24,7 +24,14 @@ from directkafka.offsets import TopicPartition
 from directkafka.options.producer import TransactionOptions
 from directkafka.payloads.encode import ColumnEncoding, encoded
 from directkafka.sinks.api import TARGET, TaskReport
-from directkafka.sinks.kafka.rows import TOPIC, Destinations, Router, aims_of, aims_to_payload, merge_aims
+from directkafka.sinks.kafka.rows import (
+    TOPIC,
+    Destinations,
+    Router,
+    destinations_of,
+    destinations_to_payload,
+    merge_destinations,
+)
 from directkafka.sinks.staging import buffer, report_inline
 
 
@@ -52,11 +59,13 @@ class KafkaTaskWriter:
 
     def _count(self, batches: Iterable[pa.RecordBatch]) -> TaskReport:
         rows = 0
-        aims: Destinations = {}
+        destinations: Destinations = {}
         for batch in batches:
             rows += batch.num_rows
-            aims = merge_aims((aims, aims_of(batch, self.topic, self.topic_from)))
-        return TaskReport(rows=rows, attempt=uuid.uuid4().hex, staged=True, payload=aims_to_payload(aims))
+            destinations = merge_destinations((destinations, destinations_of(batch, self.topic, self.topic_from)))
+        return TaskReport(
+            rows=rows, attempt=uuid.uuid4().hex, staged=True, payload=destinations_to_payload(destinations)
+        )
 
 
 @dataclass(frozen=True, slots=True)

@@ -72,7 +72,7 @@ class TransactionManager:
         driver: a UUID of the store object, as hex.
         store: the store's label, for messages.
         fence_timeout_s: bound on fencing while another driver does the same, in seconds.
-        patience_ms: for how long a request to the coordinator is sent again, in milliseconds.
+        retry_ms_max: for how long a request to the coordinator is sent again, in milliseconds.
         ledger_replicas: number of replicas of the ledger's topic when it is made; None: see
             :mod:`directkafka.sinks.kafka.requirements`.
         accepted_ledger: id of the ledger's topic that may be empty; see :mod:`directkafka.sinks.kafka.lost_ledger`.
@@ -88,7 +88,7 @@ class TransactionManager:
         driver: str,
         store: str,
         fence_timeout_s: float,
-        patience_ms: int,
+        retry_ms_max: int,
         ledger_replicas: int | None = None,
         accepted_ledger: str | None = None,
     ) -> None:
@@ -99,7 +99,7 @@ class TransactionManager:
         self._store = store
         self._fence_timeout_s = fence_timeout_s
         self._name_prefix = name_prefix
-        self._patience_ms = patience_ms
+        self._retry_ms_max = retry_ms_max
         self._ledger_replicas = ledger_replicas
         self._accepted_ledger = accepted_ledger
         self.connect(client)
@@ -123,7 +123,7 @@ class TransactionManager:
             client,
             f"{self._name_prefix}.{self._pipeline}",
             transaction_timeout_ms=self.options.timeout_ms,
-            patience_ms=self._patience_ms,
+            retry_ms_max=self._retry_ms_max,
         )
 
     # Step 1.

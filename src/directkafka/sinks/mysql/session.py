@@ -205,7 +205,7 @@ class MySQLAddress:
             note: what else is known of a failure that may pass, such as who was in the way.
         """
         number, words = _number(error), _words(error, str(self._arguments.get("password") or ""))
-        error_class = _meaning(error)
+        error_class = _error_class(error)
         if note and error_class == "unavailable":
             words = f"{words}; {note}"
         return error_for(
@@ -306,7 +306,7 @@ def _words(error: pymysql.MySQLError, secret: str) -> str:
     return text.replace(secret, "***") if secret else text
 
 
-def _meaning(error: pymysql.MySQLError) -> ErrorClass:
+def _error_class(error: pymysql.MySQLError) -> ErrorClass:
     number = _number(error)
     found = next((kind for kind, numbers in _ERROR_CLASSES.items() if number in numbers), None)
     if found is not None:

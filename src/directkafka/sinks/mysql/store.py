@@ -1,9 +1,9 @@
 """The ledger in MySQL and MariaDB: one row per pipeline, changed in the same transaction as the sinks' rows.
 
-How two drivers cannot both write. The first statement of every committing transaction locks the pipeline's row (SELECT
-... FOR UPDATE), and the row is compared with this driver's generation and with the batch that this one continues. The
-lock puts two drivers in line; the second one finds another batch, or a higher generation. A fence raises the generation
-in a transaction of its own, so once it has returned, the comparison fails for every older driver.
+How two drivers are kept from both writing. The first statement of every committing transaction locks the pipeline's row
+(SELECT ... FOR UPDATE), and the row is compared with this driver's generation and with the batch that this one
+continues. The lock puts two drivers in line; the second one finds another batch, or a higher generation. A fence raises
+the generation in a transaction of its own, so once it has returned, the comparison fails for every older driver.
 
 The one driver that a fence has to wait for is one that stopped (SIGSTOP, a long pause, a dead network) between that
 statement and its COMMIT: it holds the row's lock. The fence waits a while, then ends the session that the row names as
@@ -56,7 +56,7 @@ _log = logging.getLogger("directkafka.sinks.mysql.store")
 
 #: Pause between two looks for what became of a COMMIT, in seconds.
 _PAUSE_S: Final = 0.25
-#: So long it is looked for at most once a stop was asked for.
+#: Once a stop is asked for: how long it is looked for at most, in seconds.
 _STOPPED_RESOLVE_S_MAX: Final = 3.0
 
 _FLUSH: Final = "innodb_flush_log_at_trx_commit"
@@ -96,7 +96,8 @@ class MySQLStore(LedgerStore[MySQLTransaction]):
     """A database of MySQL or MariaDB as the place where a pipeline commits; see the module's text for the protocol.
 
     Args:
-        dsn: ``mysql://user:password@host:port/database``; ``repr``, errors and :attr:`identity` keep the password.
+        dsn: ``mysql://user:password@host:port/database``; ``repr``, errors and :attr:`identity` do not show the
+            password.
         fence_timeout_s: bound on waiting for the row's lock, in seconds; after a fifth of it the session that holds the
             lock and is recorded in the row is ended.
         resolve_timeout_s: bound on finding out, in seconds, what became of a COMMIT without an answer.
@@ -216,7 +217,7 @@ class MySQLStore(LedgerStore[MySQLTransaction]):
     def apply(
         self, transaction: MySQLTransaction, sink: Sink, batch: BatchAttempt, reports: Sequence[TaskReport]
     ) -> int:
-        """Move one sink's rows; its errors are about its table, unless the session is lost or was made to wait."""
+        """Move one sink's rows. Errors are the table's, unless the session was lost or a wait for a lock was ended."""
         try:
             return sink.apply(transaction, batch, reports)
         except pymysql.MySQLError as error:
@@ -250,9 +251,9 @@ class MySQLStore(LedgerStore[MySQLTransaction]):
 
     def tidy(self, transaction: MySQLTransaction, committed: LedgerEntry) -> None:
         """Drop what was staged."""
-        for tidy in transaction.after_commit:
+        for drop in transaction.after_commit:
             try:
-                tidy()
+                drop()
             except (StoreError, pymysql.MySQLError) as error:
                 _log.warning("batch %d is committed; tidying up after it failed: %s", committed.batch_id, error)
 
@@ -263,7 +264,7 @@ class MySQLStore(LedgerStore[MySQLTransaction]):
         return isinstance(error, _SessionLostError)
 
     def settled_state(self, entry: LedgerEntry, cause: BaseException) -> PipelineState:
-        """The row, once this driver's old session is over: whoever has the row's lock has waited for its end."""
+        """The row, once this driver's old session is over: who has the row's lock has waited for that, or ended it."""
 
         if isinstance(cause, _SessionLostError) and cause.was_given_up and self._is_stopping():
             raise StoreUnavailableError(store=self.label, cause="a stop was asked for")

@@ -245,14 +245,19 @@ def translate(
         note: what else is known of a failure that may pass, such as who was in the way.
     """
     cause = _words(error, secret)
-    if note and _meaning(error) == "unavailable":
+    if note and _error_class(error) == "unavailable":
         cause = f"{cause}; {note}"
     return error_for(
-        _meaning(error), store=store, sink=sink, cause=cause, remedy=_remedy(cause, user), code=error.sqlstate or "none"
+        _error_class(error),
+        store=store,
+        sink=sink,
+        cause=cause,
+        remedy=_remedy(cause, user),
+        code=error.sqlstate or "none",
     )
 
 
-def _meaning(error: psycopg.Error) -> ErrorClass:
+def _error_class(error: psycopg.Error) -> ErrorClass:
     state = error.sqlstate
     if state is None:
         if _REFUSED.search(str(error)):

@@ -51,7 +51,7 @@ class Client:
 
 
 def coordinator(client: Any) -> Coordinator:
-    return Coordinator(client, "directkafka.flights", transaction_timeout_ms=1_000, patience_ms=1_000)
+    return Coordinator(client, "directkafka.flights", transaction_timeout_ms=1_000, retry_ms_max=1_000)
 
 
 def list_offsets(client: Any) -> object:

@@ -12,7 +12,7 @@ from typing import Any
 import pytest
 from tests.unit.kafka.consumer.test_fetch_response import encode
 
-from directkafka.kafka.consumer.fetch import FetchResponse, ask
+from directkafka.kafka.consumer.fetch import FetchResponse, send_fetch
 from directkafka.kafka.consumer.range_task import RangeTask
 from directkafka.kafka.network.client import Channel
 from directkafka.kafka.network.receive import ResponseError
@@ -79,7 +79,7 @@ def framed(response: bytes, correlation_id: int = 1) -> bytes:
 
 def fetch(broker: Broker, buffer: bytearray, **changed: Any) -> FetchResponse:
     arguments: dict[str, Any] = {"bytes_max": 1_000, "buffer": buffer, "timeout_ms": 5_000, "rack": "near"}
-    return ask(broker.channel, TASK, 7, **arguments | changed)
+    return send_fetch(broker.channel, TASK, 7, **arguments | changed)
 
 
 def test_a_response_lies_in_the_buffer_where_it_says(broker: Broker) -> None:
@@ -178,7 +178,7 @@ def test_a_refused_answer_leaves_the_buffer_free_to_grow(broker: Broker) -> None
 def test_without_a_topic_id_the_topic_is_named(broker: Broker) -> None:
     by_name = RangeTask(range=TASK.range, topic_id="", host="broker", port=9092, client=TASK.client)
     broker.say(framed(encode(12, records=b"records")))
-    response = ask(broker.channel, by_name, 7, bytes_max=1_000, buffer=bytearray(), timeout_ms=5_000, rack="")
+    response = send_fetch(broker.channel, by_name, 7, bytes_max=1_000, buffer=bytearray(), timeout_ms=5_000, rack="")
     assert response.records_end - response.records_start == 7
     request = broker.request()
     assert request[2:4] == (12).to_bytes(2, "big")

@@ -101,7 +101,7 @@ class Leader:
 def leader(monkeypatch: pytest.MonkeyPatch) -> Iterator[Leader]:
     made = Leader()
     monkeypatch.setattr(range_reader, "PartitionConnection", lambda _: made)
-    monkeypatch.setattr(range_reader, "ask", made.answer)
+    monkeypatch.setattr(range_reader, "send_fetch", made.answer)
     yield made
     assert not [one for one in threading.enumerate() if one.name.startswith("fetch ")]
 
@@ -321,7 +321,7 @@ def test_progress_starts_the_poll_timeout_anew(leader: Leader) -> None:
         return leader_answer(*arguments, **named)
 
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(range_reader, "ask", slow)
+        patch.setattr(range_reader, "send_fetch", slow)
         assert run(task(poll_timeout_ms=800))[-1] == (19, 20)
 
 

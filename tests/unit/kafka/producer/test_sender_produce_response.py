@@ -14,40 +14,40 @@ BATCH = EncodedBatch(
 )  # fmt: skip
 
 
-def verdict(code: int, tries: int = 1, has_earlier: bool = False) -> ProduceOutcome:
+def outcome(code: int, tries: int = 1, has_earlier: bool = False) -> ProduceOutcome:
     return classify(code, tries=tries, has_earlier=has_earlier)
 
 
 def test_success_is_success_whatever_the_try() -> None:
-    assert verdict(0) is verdict(0, tries=3) is ProduceOutcome.WRITTEN
+    assert outcome(0) is outcome(0, tries=3) is ProduceOutcome.WRITTEN
 
 
 def test_a_duplicate_is_the_success_of_an_earlier_try() -> None:
-    assert verdict(46, tries=2) is ProduceOutcome.WRITTEN
+    assert outcome(46, tries=2) is ProduceOutcome.WRITTEN
 
 
 def test_a_duplicate_at_the_first_try_was_written_by_somebody_else_and_is_refused() -> None:
-    assert verdict(46, tries=1) is ProduceOutcome.REFUSED
+    assert outcome(46, tries=1) is ProduceOutcome.REFUSED
 
 
 @pytest.mark.parametrize("code", [3, 5, 6, 56, 74, 75])
 def test_a_leader_that_is_none_any_more_is_looked_up_again(code: int) -> None:
-    assert verdict(code) is ProduceOutcome.AGAIN_ELSEWHERE
+    assert outcome(code) is ProduceOutcome.AGAIN_ELSEWHERE
 
 
 @pytest.mark.parametrize("code", [7, 19, 20, 51])
 def test_what_passes_by_itself_is_tried_again_where_it_was(code: int) -> None:
-    assert verdict(code) is ProduceOutcome.AGAIN
+    assert outcome(code) is ProduceOutcome.AGAIN
 
 
 def test_out_of_order_is_tried_again_only_while_an_earlier_batch_is() -> None:
-    assert verdict(45, has_earlier=True) is ProduceOutcome.AGAIN
-    assert verdict(45, tries=2) is ProduceOutcome.REFUSED
+    assert outcome(45, has_earlier=True) is ProduceOutcome.AGAIN
+    assert outcome(45, tries=2) is ProduceOutcome.REFUSED
 
 
 @pytest.mark.parametrize("code", [10, 18, 29, 47, 48, 49, 53, 59, 76, 87, 90, 120])
 def test_what_does_not_pass_is_refused(code: int) -> None:
-    assert verdict(code, tries=2, has_earlier=True) is ProduceOutcome.REFUSED
+    assert outcome(code, tries=2, has_earlier=True) is ProduceOutcome.REFUSED
 
 
 @pytest.mark.parametrize(("code", "name"), [(47, "INVALID_PRODUCER_EPOCH"), (90, "PRODUCER_FENCED")])

@@ -67,8 +67,8 @@ def _answers(asked: list[dict[str, Any]], codes: Iterator[int]) -> list[SimpleNa
     return topics
 
 
-def coordinator(client: Client, patience_ms: int = 2_000) -> Coordinator:
-    return Coordinator(client, "directkafka.flights", transaction_timeout_ms=1_000, patience_ms=patience_ms)
+def coordinator(client: Client, retry_ms_max: int = 2_000) -> Coordinator:
+    return Coordinator(client, "directkafka.flights", transaction_timeout_ms=1_000, retry_ms_max=retry_ms_max)
 
 
 @pytest.mark.parametrize("code", [-1, 3, 7, 14, 19, 20, 51])
@@ -113,7 +113,7 @@ def test_a_missing_right_names_user_and_right() -> None:
 @pytest.mark.parametrize(("last", "error"), [(51, BrokerResponseError), (LOST, BrokerUnreachableError)], ids=str)
 def test_what_does_not_pass_in_time_says_what_was_met_last(last: Any, error: type[Exception]) -> None:
     with pytest.raises(error):
-        coordinator(Client(*[last] * 100), patience_ms=50).end(OWNER, commit=True)
+        coordinator(Client(*[last] * 100), retry_ms_max=50).end(OWNER, commit=True)
 
 
 def test_of_several_partitions_the_one_that_cannot_pass_decides() -> None:

@@ -15,7 +15,7 @@ from directkafka.errors import DirectKafkaError, OptionError, RowRejectedError, 
 from directkafka.kafka.consumer.range_task import RangeTask, ReadCount
 from directkafka.pipeline.execution.background_job import BackgroundJob
 from directkafka.pipeline.execution.batch_writer import WrittenBatch
-from directkafka.pipeline.execution.native.dead_letters import LettersOfBatch
+from directkafka.pipeline.execution.native.dead_letters import DeadLettersOfBatch
 from directkafka.pipeline.isolation import writer as module
 from directkafka.pipeline.isolation.policy import DeadLetterPolicy
 from directkafka.pipeline.isolation.ranges import RecordPlace
@@ -71,8 +71,8 @@ def letters(monkeypatch: pytest.MonkeyPatch) -> list[dict[RecordPlace, str]]:
         found.append(dict(reasons))
         return TaskReport(rows=len(reasons), attempt="letters", staged=False), []
 
-    monkeypatch.setattr(module, "write_letters", write)
-    monkeypatch.setattr(LettersOfBatch, "of", lambda *_: None)
+    monkeypatch.setattr(module, "write_dead_letters", write)
+    monkeypatch.setattr(DeadLettersOfBatch, "of", lambda *_: None)
     return found
 
 
@@ -84,7 +84,7 @@ def isolating_writer(inner: Inner, *, max_per_batch: int = 100, stop: threading.
 
 
 class FakeBySpark:
-    source_schema = letters_writer = None
+    source_schema = dead_letter_writer = None
 
 
 def test_what_fails_is_set_apart_and_the_rest_is_written(letters: list[Any]) -> None:

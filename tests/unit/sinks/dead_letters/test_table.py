@@ -116,7 +116,7 @@ def test_reasons_are_told_by_their_beginnings_the_most_common_first(sink: Sink) 
 
 
 def test_a_batch_ends_at_its_number_of_letters_or_of_bytes(sink: Sink, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(module, "LETTERS_MAX", 3)
+    monkeypatch.setattr(module, "DEAD_LETTERS_MAX", 3)
     monkeypatch.setattr(module, "BYTES_MAX", 100)
     fill(sink, [10, 10, 10, 10, 200, 10, 10])
     # Three by number; one more and the large one, which began below 100 bytes; the two behind it.

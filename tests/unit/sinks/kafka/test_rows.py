@@ -15,10 +15,10 @@ from directkafka.sinks.api import TARGET
 from directkafka.sinks.kafka.rows import (
     Destinations,
     Router,
-    aims_from_payload,
-    aims_of,
-    aims_to_payload,
-    merge_aims,
+    destinations_from_payload,
+    destinations_of,
+    destinations_to_payload,
+    merge_destinations,
     problems_of,
 )
 
@@ -31,8 +31,8 @@ def rows(**columns: tuple[Any, pa.DataType]) -> pa.RecordBatch:
     return pa.record_batch({"value": pa.array([b"x"] * count, pa.binary()), **arrays})
 
 
-def router(aims: Destinations, counts: dict[str, int], topic: str | None = None) -> Router:
-    return Router.of(aims, counts, store="kafka", sink="flights", topic=topic)
+def router(destinations: Destinations, counts: dict[str, int], topic: str | None = None) -> Router:
+    return Router.of(destinations, counts, store="kafka", sink="flights", topic=topic)
 
 
 @pytest.mark.parametrize(
@@ -64,7 +64,7 @@ def test_another_column_may_name_the_topic() -> None:
     [problem] = problems_of(pa.schema([VALUE, ("kind", pa.int64())]), topic=None, topic_from="kind")
     assert problem == "column 'kind' of type int64 must be string"
     batch = rows(kind=(["a", "b", None], pa.string()), topic=([1, 2, 3], pa.int64()))
-    assert aims_of(batch, None, "kind") == {"a": None, "b": None, "": None}
+    assert destinations_of(batch, None, "kind") == {"a": None, "b": None, "": None}
     found = Router.of({"a": None, "b": None}, {"a": 1, "b": 1}, store="k", sink="s", topic=None, topic_from="kind")
     assert found.target_of(batch.slice(0, 2)).tolist() == [0, 1]
     with pytest.raises(RowRejectedError, match="its column 'kind' is null"):
@@ -74,11 +74,11 @@ def test_another_column_may_name_the_topic() -> None:
 def test_rows_that_name_no_partition_aim_at_all_of_them() -> None:
     topics = (["a", "a", "b"], pa.string())
     batch = rows(topic=topics, partition=([1, 1, None], pa.int32()))
-    assert aims_of(batch, None) == {"a": frozenset({1}), "b": None}
-    assert aims_of(batch, "c") == {"c": None}
-    merged = merge_aims([{"a": frozenset({1})}, {"a": frozenset({2}), "b": frozenset()}, {"b": None}])
+    assert destinations_of(batch, None) == {"a": frozenset({1}), "b": None}
+    assert destinations_of(batch, "c") == {"c": None}
+    merged = merge_destinations([{"a": frozenset({1})}, {"a": frozenset({2}), "b": frozenset()}, {"b": None}])
     assert merged == {"a": frozenset({1, 2}), "b": None}
-    assert aims_from_payload(aims_to_payload(merged)) == merged
+    assert destinations_from_payload(destinations_to_payload(merged)) == merged
 
 
 def test_a_partition_that_is_named_wins_over_the_key() -> None:
@@ -104,11 +104,11 @@ def test_rows_without_key_are_dealt_on_from_batch_to_batch() -> None:
 
 
 @pytest.mark.parametrize(
-    ("aims", "said"), [({"a": frozenset({3})}, "names partition 3 of topic a"), ({"": None}, "'topic' is null")]
+    ("destinations", "said"), [({"a": frozenset({3})}, "names partition 3 of topic a"), ({"": None}, "'topic' is null")]
 )
-def test_a_row_that_has_nowhere_to_go_is_refused(aims: Destinations, said: str) -> None:
+def test_a_row_that_has_nowhere_to_go_is_refused(destinations: Destinations, said: str) -> None:
     with pytest.raises(RowRejectedError, match=said):
-        router(aims, {"a": 3, "": 0})
+        router(destinations, {"a": 3, "": 0})
 
 
 def test_a_row_for_a_target_that_was_not_found_before_redoes_the_batch() -> None:

@@ -124,7 +124,7 @@ class Cluster:
 @pytest.fixture(autouse=True)
 def quick(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(readers, "SourceCluster", Cluster)
-    monkeypatch.setattr(source_cluster, "SECOND_LOOK_S", 0.0)
+    monkeypatch.setattr(source_cluster, "CONFIRM_LOSS_S", 0.0)
 
 
 def made(**options: str) -> source.DirectKafkaDataSource:

@@ -104,7 +104,7 @@ def make(cluster: Cluster, monkeypatch: pytest.MonkeyPatch) -> Iterator[Callable
     monkeypatch.setattr(batches, "EVENTS_S", 0.1)
     monkeypatch.setattr(planner_module, "EVENTS_S", 0.1)
     monkeypatch.setattr(planner_module, "remember_ranges", lambda rdd: ("app", 1))
-    monkeypatch.setattr(source_cluster, "SECOND_LOOK_S", 0.0)
+    monkeypatch.setattr(source_cluster, "CONFIRM_LOSS_S", 0.0)
     made: list[str] = []
 
     def plan(offsets: Mapping[TopicPartition, int] | None = None, **fields: Any) -> DirectPlanner:

@@ -24,7 +24,7 @@ Batches: TypeAlias = "pa.RecordBatch | Mapping[str, pa.RecordBatch]"
 #: The columns of each output.
 Schemas = Mapping[str, pa.Schema]
 
-#: Arrow's types by those that Spark has for them; of others, see :func:`settled_type`.
+#: Arrow's types, each with the one that it becomes because Spark has it; for others see :func:`settled_type`.
 _SETTLED: Final = {
     pa.uint8(): pa.int16(),
     pa.uint16(): pa.int32(),
@@ -99,7 +99,7 @@ def _settled_nested(kind: pa.DataType) -> pa.DataType:
         return pa.struct([pa.field(field.name, settled_type(field.type)) for field in kind])
     if pa.types.is_list(kind) or pa.types.is_large_list(kind) or pa.types.is_fixed_size_list(kind):
         return pa.list_(pa.field("element", settled_type(kind.value_type)))
-    raise ValueError(f"has the type {kind}, which Spark has not: cast it, for example to a string")
+    raise ValueError(f"has the type {kind}, which Spark does not have: cast it, for example to a string")
 
 
 def schemas_of(transform: ArrowTransform, source: pa.Schema) -> dict[str, pa.Schema]:
@@ -215,7 +215,7 @@ class OneOutput:
 
     Args:
         transform: the transform.
-        output: its name.
+        output: the output's name.
         schemas: of all outputs.
     """
 

@@ -36,7 +36,7 @@ _HEADER_TYPE: Final = pa.struct([("key", pa.string()), ("value", pa.binary())])
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class LettersOfBatch:
+class DeadLettersOfBatch:
     """Sets rejected records apart, batch by batch; picklable.
 
     Attributes:
@@ -48,7 +48,7 @@ class LettersOfBatch:
     is_record: bool
 
     @classmethod
-    def of(cls, source: pa.Schema, sink: Sink) -> LettersOfBatch:
+    def of(cls, source: pa.Schema, sink: Sink) -> DeadLettersOfBatch:
         """For a sink of dead letters.
 
         Raises:
@@ -63,8 +63,8 @@ class LettersOfBatch:
 
     def of_records(self, records: pa.RecordBatch, reasons: pa.Array) -> pa.RecordBatch:
         """The dead letters of records that are as they came, each with its reason."""
-        letters = records.select(list(self.columns)).append_column(TOLD, reasons)
-        return _as_records(letters) if self.is_record else letters
+        dead_letters = records.select(list(self.columns)).append_column(TOLD, reasons)
+        return _as_records(dead_letters) if self.is_record else dead_letters
 
     @staticmethod
     def shown(batch: pa.RecordBatch) -> pa.RecordBatch:
@@ -97,10 +97,10 @@ class LettersOfBatch:
                 kept[output] = others.drop_columns([REASON])
             if reasons.null_count < len(rows):
                 rejected.append(_named(rows.filter(is_rejected), records))
-        kept[DEAD_LETTERS] = self._letters(records, pa.concat_tables(rejected) if rejected else None)
+        kept[DEAD_LETTERS] = self._dead_letters(records, pa.concat_tables(rejected) if rejected else None)
         return kept
 
-    def _letters(self, records: pa.RecordBatch, rejected: pa.Table | None) -> pa.RecordBatch:
+    def _dead_letters(self, records: pa.RecordBatch, rejected: pa.Table | None) -> pa.RecordBatch:
         """A letter for each record that some row names, in their order, with all its reasons."""
         rows, told = pa.array([], pa.int64()), pa.array([], pa.string())
         if rejected is not None:
@@ -112,7 +112,7 @@ class LettersOfBatch:
         return self.of_records(records.take(rows), told)
 
 
-def diverted(schemas: Schemas, letters: pa.Schema | None) -> dict[str, pa.Schema]:
+def diverted(schemas: Schemas, dead_letters: pa.Schema | None) -> dict[str, pa.Schema]:
     """The columns of the outputs once rejected records are set apart.
 
     Args:
@@ -124,7 +124,7 @@ def diverted(schemas: Schemas, letters: pa.Schema | None) -> dict[str, pa.Schema
     """
     found = {name: schema for name, schema in schemas.items() if name != DEAD_LETTERS}
     for output in _rejecting(schemas):
-        if letters is None:
+        if dead_letters is None:
             raise without_place(output)
         schema = schemas[output]
         if (error := unnamed_records(output, schema.names, _reason_of(schema))) is not None:
@@ -134,8 +134,8 @@ def diverted(schemas: Schemas, letters: pa.Schema | None) -> dict[str, pa.Schema
             raise TransformError(source=f"output {output!r}", cause=cause)
         if output != DEAD_LETTERS:
             found[output] = pa.schema([field for field in schema if field.name != REASON])
-    if letters is not None:
-        found[DEAD_LETTERS] = letters
+    if dead_letters is not None:
+        found[DEAD_LETTERS] = dead_letters
     return found
 
 
@@ -200,18 +200,21 @@ def _utf8(texts: pa.Array) -> pa.Array:
     return texts.cast(pa.string())
 
 
-def _as_records(letters: pa.RecordBatch) -> pa.RecordBatch:
+def _as_records(dead_letters: pa.RecordBatch) -> pa.RecordBatch:
     """Dead letters as records of Kafka: bytes as they came, and in headers where they came from and why."""
     added = [
         pa.StructArray.from_arrays(
-            [pa.repeat(HEADER + name, len(letters)), letters.column(name).cast(pa.string()).cast(pa.binary())],
+            [
+                pa.repeat(HEADER + name, len(dead_letters)),
+                dead_letters.column(name).cast(pa.string()).cast(pa.binary()),
+            ],
             fields=list(_HEADER_TYPE),
         )
         for name in (*RECORD, TOLD)
     ]
-    there = letters.column("headers") if "headers" in letters.schema.names else None
-    columns = {name: letters.column(name) for name in ("key", "value") if name in letters.schema.names}
-    return pa.record_batch(columns | {"headers": _with_headers(there, added, len(letters))})
+    there = dead_letters.column("headers") if "headers" in dead_letters.schema.names else None
+    columns = {name: dead_letters.column(name) for name in ("key", "value") if name in dead_letters.schema.names}
+    return pa.record_batch(columns | {"headers": _with_headers(there, added, len(dead_letters))})
 
 
 def _with_headers(there: pa.Array | None, added: Sequence[pa.Array], count: int) -> pa.Array:

@@ -23,7 +23,7 @@ from directkafka.errors.transport import Notes
 from directkafka.kafka.consumer.range_task import RangeTask, ReadCount
 from directkafka.payloads.json.texts import json_texts
 from directkafka.pipeline.execution.native.arrow_transform import ArrowTransform, Schemas, transformed
-from directkafka.pipeline.execution.native.dead_letters import LettersOfBatch
+from directkafka.pipeline.execution.native.dead_letters import DeadLettersOfBatch
 from directkafka.pipeline.execution.row_chunks import CHUNK, chunks_of
 from directkafka.pipeline.execution.write_task import with_its_rows, without_its_rows
 from directkafka.sinks.api import TaskReport, TaskWriter
@@ -83,7 +83,7 @@ class NativeTask:
     transform: ArrowTransform
     schemas: Schemas
     writers: tuple[tuple[str, TaskWriter], ...]
-    letters: LettersOfBatch | None = None
+    dead_letters: DeadLettersOfBatch | None = None
     kept: tuple[int, ...] = ()
     notes: Notes = field(default_factory=Notes.of_this_process)
 
@@ -146,9 +146,9 @@ class _Rows:
     def __iter__(self) -> Iterator[Outputs]:
         task, native = self._task, self._native
         for batch in read_for_spark(task, native.notes, self.read):
-            shown = batch if native.letters is None else native.letters.shown(batch)
+            shown = batch if native.dead_letters is None else native.dead_letters.shown(batch)
             outputs = transformed(native.transform, shown, native.schemas, str(task.range))
-            yield outputs if native.letters is None else native.letters.divert(outputs, batch)
+            yield outputs if native.dead_letters is None else native.dead_letters.divert(outputs, batch)
         self.is_at_end = True
 
 

@@ -32,7 +32,7 @@ from directkafka.pipeline.execution.batch_writer import BatchWriter, RangesWrite
 from directkafka.pipeline.execution.executor_errors import job_errors
 from directkafka.pipeline.execution.kept import Keeper
 from directkafka.pipeline.execution.native.arrow_transform import ArrowTransform, Schemas, schemas_of
-from directkafka.pipeline.execution.native.dead_letters import LettersOfBatch, diverted
+from directkafka.pipeline.execution.native.dead_letters import DeadLettersOfBatch, diverted
 from directkafka.pipeline.execution.native.task import (
     NATIVE_ROWS,
     OF_REPORT,
@@ -89,7 +89,7 @@ class NativeWriter:
         #: Of the function's outputs, and of those once rejected records are set apart.
         self._schemas: Schemas = {}
         self._outputs: Schemas = {}
-        self._letters: LettersOfBatch | None = None
+        self._dead_letters: DeadLettersOfBatch | None = None
         #: Sinks, by their identity in this process, whose last batch took a second phase.
         self._large: set[int] = set()
 
@@ -102,11 +102,11 @@ class NativeWriter:
             EnvironmentFaultError: Spark would run writing tasks twice at a time.
         """
         empty = pa.RecordBatch.from_arrays([pa.array([], field.type) for field in self._source], schema=self._source)
-        self._schemas = schemas_of(self._transform, LettersOfBatch.shown(empty).schema)
+        self._schemas = schemas_of(self._transform, DeadLettersOfBatch.shown(empty).schema)
         for route in self._routes:
             if route.output == DEAD_LETTERS:
-                self._letters = LettersOfBatch.of(self._source, route.sink)
-        self._outputs = diverted(self._schemas, self._letters.schema(self._source) if self._letters else None)
+                self._dead_letters = DeadLettersOfBatch.of(self._source, route.sink)
+        self._outputs = diverted(self._schemas, self._dead_letters.schema(self._source) if self._dead_letters else None)
         for route in self._routes:
             if route.output not in self._outputs:
                 known = ", ".join(sorted(self._outputs))
@@ -208,7 +208,7 @@ class NativeWriter:
             transform=self._transform,
             schemas=self._schemas,
             writers=tuple((route.output, self._writer(route, name, task_count=sharing)) for route in wanted),
-            letters=self._letters,
+            dead_letters=self._dead_letters,
             kept=tuple(kept),
         )
 

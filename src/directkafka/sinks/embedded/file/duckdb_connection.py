@@ -172,14 +172,14 @@ def said(error: Exception) -> DatabaseSaidError | None:
     if not isinstance(error, duckdb.Error):
         return None
     text = " ".join(str(error).split())
-    return DatabaseSaidError(_meaning(error), text, type(error).__name__, _is_locked(error))
+    return DatabaseSaidError(_error_class(error), text, type(error).__name__, _is_locked(error))
 
 
 def _is_locked(error: BaseException) -> bool:
     return isinstance(error, duckdb.Error) and _LOCKED.search(str(error)) is not None
 
 
-def _meaning(error: duckdb.Error) -> ErrorClass:
+def _error_class(error: duckdb.Error) -> ErrorClass:
     """By the error's class; a file's own errors have one class, and differ by their words."""
     if _is_locked(error) or isinstance(error, duckdb.TransactionException | duckdb.OutOfMemoryException):
         return "unavailable"

@@ -11,7 +11,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from directkafka.errors import TransformError
-from directkafka.pipeline.execution.native.dead_letters import LettersOfBatch, diverted
+from directkafka.pipeline.execution.native.dead_letters import DeadLettersOfBatch, diverted
 
 SOURCE = pa.schema(
     [
@@ -24,8 +24,8 @@ SOURCE = pa.schema(
     ]
 )
 COLUMNS = ("topic", "partition", "offset", "key", "value", "headers")
-LETTERS = LettersOfBatch(columns=COLUMNS, is_record=False)
-RECORDS = LettersOfBatch(columns=COLUMNS, is_record=True)
+LETTERS = DeadLettersOfBatch(columns=COLUMNS, is_record=False)
+RECORDS = DeadLettersOfBatch(columns=COLUMNS, is_record=True)
 HEADERS: list[Any] = [None, [], [("trace", b"1")], [("a", None), ("b", b"2")]]
 
 
@@ -87,7 +87,7 @@ def test_as_a_record_a_letter_has_its_own_headers_and_then_where_it_came_from_an
 
 def test_a_letter_without_headers_gets_those_that_tell() -> None:
     source = records(2).select(["value", "topic", "partition", "offset"])
-    plain = LettersOfBatch(columns=("topic", "partition", "offset", "value"), is_record=True)
+    plain = DeadLettersOfBatch(columns=("topic", "partition", "offset", "value"), is_record=True)
     found = plain.divert({"default": rows(source, {1: "no"})}, source)["dead_letters"]
     assert found.column("value").to_pylist() == [b"101"]
     assert [one["key"] for one in found.column("headers")[0].as_py()] == [

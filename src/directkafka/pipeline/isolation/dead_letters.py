@@ -14,7 +14,7 @@ from directkafka.errors import DirectKafkaError, RowRejectedError, TransformErro
 from directkafka.errors.registry import UnencodableRowError
 from directkafka.errors.streams import MalformedPayloadError
 from directkafka.kafka.consumer.range_task import RangeTask, ReadCount
-from directkafka.pipeline.execution.native.dead_letters import LettersOfBatch
+from directkafka.pipeline.execution.native.dead_letters import DeadLettersOfBatch
 from directkafka.pipeline.execution.native.task import JsonTextsWriter
 from directkafka.pipeline.execution.output_writer import OutputWriter
 from directkafka.pipeline.isolation.ranges import RecordPlace, alone, first_place
@@ -42,9 +42,9 @@ def reason_of(error: DirectKafkaError) -> str:
     return f"{type(error).__name__}: {told}"[:_REASON_CHARACTERS_MAX]
 
 
-def write_letters(
+def write_dead_letters(
     writer: OutputWriter,
-    letters: LettersOfBatch,
+    dead_letters: DeadLettersOfBatch,
     name: BatchAttempt,
     tasks: Sequence[RangeTask],
     reasons: Mapping[RecordPlace, str],
@@ -73,10 +73,10 @@ def write_letters(
         found = []
         for task in alone(tasks, reasons):
             count = ReadCount()
-            as_it_came = replace(task, payloads=(), columns=letters.columns)
+            as_it_came = replace(task, payloads=(), columns=dead_letters.columns)
             for batch in read_range(as_it_came, count):
                 reason = pa.repeat(reasons[first_place([task])], len(batch))
-                found.append(_cast(letters.of_records(batch, reason), writer.schema))
+                found.append(_cast(dead_letters.of_records(batch, reason), writer.schema))
             read.append((task.range.topic, count))
         return found
 
@@ -85,8 +85,8 @@ def write_letters(
     return write(iter(rows())), read
 
 
-def _cast(letters: pa.RecordBatch, schema: pa.Schema) -> pa.RecordBatch:
+def _cast(dead_letters: pa.RecordBatch, schema: pa.Schema) -> pa.RecordBatch:
     """The columns as the sink was prepared for them; JSON is made of nested ones by its writer."""
-    columns = {field.name: letters.column(field.name) for field in schema}
+    columns = {field.name: dead_letters.column(field.name) for field in schema}
     columns |= {field.name: columns[field.name].cast(field.type) for field in schema if not is_json(field)}
     return pa.record_batch(columns)
