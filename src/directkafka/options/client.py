@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import logging
 import re
-from collections.abc import Collection, Mapping
+from collections.abc import Collection, Iterable, Mapping
 from dataclasses import dataclass, field
 from typing import Any, Final, Literal
 
@@ -17,6 +17,9 @@ from directkafka.options.security.sasl import OPEN_MECHANISMS, SASL_SPECS, read_
 from directkafka.options.security.tls import TLS_SPECS, KeyStore, TrustStore, read_tls
 from directkafka.options.spec import INT_MAX, Mistakes, OptionSpec, RawOptions, Secret, option, shown, specs_of
 from directkafka.told_once import warn_once
+
+#: Of a client's settings among other options.
+CLIENT_PREFIX: Final = "kafka."
 
 logger = logging.getLogger("directkafka.options")
 
@@ -206,7 +209,7 @@ class ClientOptions:
         """
         given = with_presets(with_provided_values(RawOptions.read(params, where=where, prefix=prefix)))
         mistakes = Mistakes()
-        _check_names(given, used_elsewhere, ignored, mistakes)
+        _check_settings(given, used_elsewhere, ignored, mistakes)
         with mistakes.kept():
             addresses = _read_addresses(given)
         with mistakes.kept():
@@ -260,7 +263,27 @@ def _is_host(text: str) -> bool:
     return text.startswith("[") or all(0 < len(part) <= 63 for part in text.removesuffix(".").split("."))
 
 
-def _check_names(
+def check_names(
+    given: RawOptions, own: Iterable[OptionSpec], settings: Iterable[OptionSpec], mistakes: Mistakes, *, what: str
+) -> None:
+    """Add a mistake for each option that is neither one's own nor begins as a client's setting does.
+
+    Args:
+        given: the options.
+        own: those of a source or a sink.
+        settings: those that stand behind ``kafka.``, to be proposed.
+        mistakes: so far.
+        what: whose options they are.
+    """
+    known = [spec.name for spec in own]
+    lower = {name.lower() for name in known}
+    for name in sorted(given.texts):
+        if name not in lower and not name.startswith(CLIENT_PREFIX):
+            proposed = [*known, *(CLIENT_PREFIX + spec.name for spec in settings)]
+            mistakes.add(given.error(name, f"is not an option of this {what}" + hint(name, proposed)))
+
+
+def _check_settings(
     given: RawOptions, used_elsewhere: Collection[str], ignored: Mapping[str, str], mistakes: Mistakes
 ) -> None:
     known = [name for spec in client_specs() for name in (spec.name, *spec.aliases)]

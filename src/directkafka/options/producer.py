@@ -6,11 +6,10 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Final, Literal
 
-from directkafka.options.client import ClientOptions, client_specs
+from directkafka.options.client import CLIENT_PREFIX, ClientOptions, check_names, client_specs
 from directkafka.options.config_providers import with_provided_values
-from directkafka.options.names import IGNORED_CLIENT_NAMES, IGNORED_SINK_CLIENT_NAMES, REFUSED_SINK_CLIENT_NAMES, hint
-from directkafka.options.source import CLIENT_PREFIX
-from directkafka.options.spec import INT_MAX, OptionSpec, RawOptions, option, specs_of
+from directkafka.options.names import IGNORED_CLIENT_NAMES, IGNORED_SINK_CLIENT_NAMES, REFUSED_SINK_CLIENT_NAMES
+from directkafka.options.spec import INT_MAX, Mistakes, OptionSpec, RawOptions, option, specs_of
 from directkafka.options.written_payloads import WrittenPayloads, read_written, written_specs
 
 Codec = Literal["none", "gzip", "snappy", "lz4", "zstd"]
@@ -139,7 +138,9 @@ class SinkOptions:
             OptionError: a name that nobody knows or that is not supported, or a value out of bounds.
         """
         given = RawOptions.read(options, where=where)
-        _check_names(given)
+        mistakes = Mistakes()
+        check_names(given, sink_specs(), (*producer_specs(), *client_specs()), mistakes, what="sink")
+        mistakes.raise_if_any()
         client, producer = read_connection(given)
         return cls(
             topic=given.text(TOPIC) or None,
@@ -181,16 +182,6 @@ def sink_specs() -> tuple[OptionSpec, ...]:
 def producer_specs() -> tuple[OptionSpec, ...]:
     """Every producer setting that has an effect, in the order of the reference page."""
     return tuple(specs_of(ProducerOptions).values())
-
-
-def _check_names(given: RawOptions) -> None:
-    known = [spec.name for spec in sink_specs()]
-    lower_known = {name.lower() for name in known}
-    for name in sorted(given.texts):
-        if name not in lower_known and not name.startswith(CLIENT_PREFIX):
-            settings = [CLIENT_PREFIX + spec.name for spec in (*producer_specs(), *client_specs())]
-            reason = "is not an option of this sink" + hint(name, [*known, *settings])
-            raise given.error(name, reason)
 
 
 #: What a Java producer may set, and what it must be here.

@@ -10,9 +10,9 @@ from typing import Any, Final
 
 from directkafka.errors import OptionError
 from directkafka.offsets import Committed, Positions, TopicPartition
-from directkafka.options.client import ClientOptions, client_specs
+from directkafka.options.client import CLIENT_PREFIX, ClientOptions, check_names, client_specs
 from directkafka.options.limits import LIMITS_BY_TOPIC, NO_LIMITS, MinOffsets, OffsetLimits, read_limits_by_topic
-from directkafka.options.names import REFUSED_SOURCE_CLIENT_NAMES, hint
+from directkafka.options.names import REFUSED_SOURCE_CLIENT_NAMES
 from directkafka.options.payloads import Payloads, payload_specs, read_payloads
 from directkafka.options.positions import POSITION_SPECS, read_positions
 from directkafka.options.read_policy import COLUMNS, HEADERS, INCLUDE_HEADERS, RECORD_COLUMNS, read_columns
@@ -22,7 +22,6 @@ from directkafka.told_once import warn_once
 
 logger = logging.getLogger("directkafka.options")
 
-CLIENT_PREFIX: Final = "kafka."
 
 SUBSCRIBE: Final = OptionSpec(
     name="subscribe",
@@ -242,7 +241,7 @@ class SourceOptions:
         texts = {**fallback, **RawOptions.read(options, where=where).texts}
         given = RawOptions(texts=texts, where=where)
         mistakes = Mistakes()
-        _check_names(given, mistakes)
+        check_names(given, source_specs(), client_specs(), mistakes, what="source")
         with mistakes.kept():
             starting, ending = read_positions(given, streaming=streaming)
         with mistakes.kept():
@@ -319,16 +318,6 @@ def _read_client(given: RawOptions) -> ClientOptions:
         if name in params:
             raise given.error(CLIENT_PREFIX + name, reason)
     return ClientOptions.from_kafka_params(params, where=given.where, prefix=CLIENT_PREFIX)
-
-
-def _check_names(given: RawOptions, mistakes: Mistakes) -> None:
-    known = [spec.name for spec in source_specs()]
-    lower_known = {name.lower() for name in known}
-    for name in sorted(given.texts):
-        if name not in lower_known and not name.startswith(CLIENT_PREFIX):
-            client = [CLIENT_PREFIX + spec.name for spec in client_specs()]
-            reason = "is not an option of this source" + hint(name, [*known, *client])
-            mistakes.add(given.error(name, reason))
 
 
 def _warn(given: RawOptions, *, streaming: bool, needs_group: bool) -> None:

@@ -16,6 +16,7 @@ from pyspark import TaskContext
 from directkafka.errors.transport import Notes
 from directkafka.kafka.consumer.range_task import RangeTask, ReadCount
 from directkafka.kafka.network.connection_pool import close_idle
+from directkafka.offsets import OffsetRange
 from directkafka.options.payloads import Payloads
 from directkafka.python_worker import freeze_imports
 
@@ -26,8 +27,8 @@ if TYPE_CHECKING:
 class Proof(Protocol):
     """Where a task says that it reached the end of its range: a Spark accumulator of dicts."""
 
-    def add(self, term: dict[tuple[str, str], ReadCount]) -> None:
-        """Add ``{(attempt, range as text): how much was read}``."""
+    def add(self, term: dict[tuple[str, OffsetRange], ReadCount]) -> None:
+        """Add ``{(attempt, range): how much was read}``."""
 
 
 def read_for_spark(task: RangeTask, notes: Notes, read: ReadCount | None = None) -> Iterator[pa.RecordBatch]:
@@ -84,7 +85,7 @@ class ReadRanges:
         yield from read_for_spark(task, self._notes, read)
         # If the consumer stops early, this generator is closed at the yield above, and gives no proof.
         if self._proof is not None:
-            self._proof.add({(self._attempt, str(task.range)): read})
+            self._proof.add({(self._attempt, task.range): read})
 
 
 def records_frame(

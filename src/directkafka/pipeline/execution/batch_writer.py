@@ -340,12 +340,12 @@ class BatchWriter:
         """
         # A copy, made in one step: a task of an earlier attempt may still report while we look.
         proofs = dict(self._proofs.value)
-        proven = {place: count for (attempt, place), count in proofs.items() if attempt == name.attempt}
+        proven = {offset_range: count for (attempt, offset_range), count in proofs.items() if attempt == name.attempt}
         if not proven and all(writer.route.output == DEAD_LETTERS for writer in of):
             return {}
-        if unread := tuple(str(offset_range) for offset_range in ranges if str(offset_range) not in proven):
+        if unread := tuple(str(offset_range) for offset_range in ranges if offset_range not in proven):
             raise RangeNotReadError(ranges=unread)
-        return read_by_topic((offset_range.topic, proven[str(offset_range)]) for offset_range in ranges)
+        return read_by_topic((offset_range.topic, proven[offset_range]) for offset_range in ranges)
 
     def _outputs(
         self, frame: DataFrame, used: Sequence[str], keeper: Keeper, keep: Callable[[DataFrame], DataFrame]

@@ -15,10 +15,11 @@ from pyspark.accumulators import AccumulatorParam
 
 from directkafka.errors.transport import Notes
 from directkafka.kafka.consumer.range_task import ReadCount
+from directkafka.offsets import OffsetRange
 from directkafka.pipeline.execution.row_chunks import compressed, decompressed, packed, unpacked
 from directkafka.sinks.api import TaskReport, TaskWriter
 
-_Proofs = dict[tuple[str, str], ReadCount]
+_Proofs = dict[tuple[str, OffsetRange], ReadCount]
 
 #: The column that says of which of the output's partitions a row is, where a task writes several.
 PART: Final = "directkafka_part"
@@ -101,7 +102,7 @@ def with_its_rows(report: TaskReport, chunks: Sequence[bytes]) -> TaskReport:
 class ProofUnion(AccumulatorParam):  # type: ignore[type-arg]  # its type variable cannot name a dict's
     """Dicts that grow by union: adding the same proof twice changes nothing."""
 
-    def zero(self, value: Mapping[tuple[str, str], ReadCount]) -> _Proofs:
+    def zero(self, value: Mapping[tuple[str, OffsetRange], ReadCount]) -> _Proofs:
         """No proof."""
         return {}
 
