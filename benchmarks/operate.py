@@ -17,10 +17,10 @@ from publish import publish_values
 
 import directkafka
 from directkafka import Pipeline, SQLiteSink
+from directkafka.monitoring.address import Address
 from directkafka.monitoring.dashboard.board import Board, BoardPipeline
 from directkafka.monitoring.dashboard.conditions import Limits, Observation
 from directkafka.monitoring.dashboard.observers import StatusObserver
-from directkafka.monitoring.http import Address
 from directkafka.monitoring.http_server import HttpServer
 from directkafka.operations.positions import PartitionPosition
 from directkafka.pipeline.progress import BatchReport

@@ -2,11 +2,16 @@
 
 from __future__ import annotations
 
+import ast
 import json
 import subprocess
 import sys
+from graphlib import TopologicalSorter
+from pathlib import Path
 
 import pytest
+
+SOURCE = Path(__file__).parents[2] / "src" / "directkafka"
 
 PROGRAM = """
 import json, sys
@@ -54,3 +59,27 @@ def test_a_connection_imports_nothing_that_only_some_logins_need() -> None:
     assert "directkafka.options.config_providers" in modules
     of_logins = {"javaproperties", "directkafka.kafka.network.token_endpoint", "botocore", "azure", "google.auth"}
     assert modules & of_logins == set()
+
+
+def imports_of_modules() -> dict[str, set[str]]:
+    """What each module imports of this package, also inside functions and for types alone."""
+    names = {
+        ".".join(("directkafka", *path.relative_to(SOURCE).with_suffix("").parts)).removesuffix(".__init__"): path
+        for path in SOURCE.rglob("*.py")
+    }
+    found: dict[str, set[str]] = {}
+    for module, path in names.items():
+        asked = set()
+        for node in ast.walk(ast.parse(path.read_text())):
+            if isinstance(node, ast.Import):
+                asked |= {alias.name for alias in node.names}
+            elif isinstance(node, ast.ImportFrom):
+                asked |= {f"{node.module}.{alias.name}" for alias in node.names}
+        parents = {name if name in names else name.rpartition(".")[0] for name in asked}
+        found[module] = (parents & names.keys()) - {module}
+    return found
+
+
+def test_no_module_imports_itself_by_way_of_others() -> None:
+    order = TopologicalSorter(imports_of_modules())
+    order.prepare()  # CycleError names the circle

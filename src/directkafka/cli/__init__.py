@@ -2,6 +2,6 @@
 
 from __future__ import annotations
 
-from directkafka.cli.app import main
+from directkafka.cli.program import main
 
 __all__ = ["main"]

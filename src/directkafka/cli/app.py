@@ -8,8 +8,6 @@ from __future__ import annotations
 
 import logging
 import signal
-import sys
-import traceback
 import warnings
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
@@ -21,11 +19,8 @@ import typer
 from directkafka.cli.output import say
 from directkafka.errors import (
     DirectKafkaError,
-    EnvironmentFaultError,
     FencedError,
     OptionError,
-    TransformError,
-    WorkerLostError,
 )
 from directkafka.plain_text import one_line
 from directkafka.version import __version__
@@ -55,32 +50,6 @@ def _root(
     if version:
         print(__version__)
         raise typer.Exit
-
-
-def main() -> None:
-    """Run the command line and exit with its code."""
-    from directkafka.cli import all_commands  # noqa: F401 - they register with the app
-
-    try:
-        app(standalone_mode=True)
-    except DirectKafkaError as error:
-        say(str(error), label="error", style="bold red")
-        for note in getattr(error, "__notes__", ()):
-            say(note)
-        sys.exit(_exit_code(error))
-    except Exception as error:  # noqa: BLE001 - Python would print it as it is, words of records included
-        say(
-            "".join(traceback.format_exception(error)),
-            label="a fault of directkafka, please report it:",
-            style="bold red",
-        )
-        sys.exit(EXIT_FAILURE)
-
-
-def _exit_code(error: DirectKafkaError) -> int:
-    if isinstance(error, FencedError):
-        return EXIT_FENCED
-    return EXIT_USAGE if isinstance(error, OptionError) else EXIT_FAILURE
 
 
 @contextmanager
@@ -157,51 +126,10 @@ def _spark_may_end(asked: Sequence[str], *, is_starting: bool = False) -> Iterat
     try:
         yield
     except Exception as error:
-        if not (asked and _is_of_the_stop(error, is_starting=is_starting)):
+        from directkafka.pipeline.application.spark_end import is_of_the_end, words_of
+
+        if not (asked and is_of_the_end(error, is_starting=is_starting)):
             raise
         log.debug("what the end of Spark has broken", exc_info=True)
-        found = one_line(f"{type(error).__name__}: {_words(error)}")
+        found = one_line(f"{type(error).__name__}: {words_of(error)}")
         say(f"{asked[-1]} ended Spark as well; the next start goes on from what the ledger has ({found})")
-
-
-def _words(error: Exception) -> str:
-    """An error's text; Py4J asks the JVM for that of its own, and the JVM may be gone."""
-    try:
-        return str(error)
-    except Exception:  # noqa: BLE001 - whatever Py4J makes of a JVM that does not answer
-        return "Java cannot be asked for its words any more"
-
-
-def _is_of_the_stop(error: Exception, *, is_starting: bool) -> bool:
-    """Whether an error is what a Spark that was ended makes of its start or of the batch in flight.
-
-    A JVM that ends while it starts has many words for it. Later all else is the pipeline's own failure, also if Spark
-    has ended meanwhile: a commit whose outcome is unknown, records that are lost, a row that is refused, a bug.
-    """
-    from py4j.protocol import Py4JError
-    from pyspark.errors import PySparkException
-
-    from directkafka.pipeline.application.spark_application import is_gone
-    from directkafka.pipeline.execution.executor_errors import spark_is_gone
-    from directkafka.pipeline.retry import may_pass
-
-    if isinstance(error, EnvironmentFaultError | WorkerLostError):
-        return True
-    try:
-        if spark_is_gone(error):
-            return True
-    except Py4JError:  # Java would have told more of it, and does not answer
-        return is_gone()
-    is_of_the_start = is_starting and isinstance(error, Py4JError | PySparkException)
-    return (is_of_the_start or may_pass(error) or _is_of_a_broken_call(error)) and is_gone()
-
-
-def _is_of_a_broken_call(error: Exception) -> bool:
-    """Whether a call into the JVM got no answer; a failure that the JVM has told is one, as Py4JJavaError is."""
-    from py4j.protocol import Py4JError, Py4JJavaError
-    from pyspark.errors import PySparkRuntimeError
-
-    # What ends a job is told as the transform's.
-    cause = error.__cause__ if isinstance(error, TransformError) else error
-    broken = (Py4JError, PySparkRuntimeError, ConnectionError, EOFError)
-    return isinstance(cause, broken) and not isinstance(cause, Py4JJavaError)

@@ -2,52 +2,20 @@
 
 from __future__ import annotations
 
-import re
 from collections.abc import Sequence
-from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Final
 
 from directkafka.errors import OptionError
-from directkafka.options.spec import shown
+from directkafka.monitoring.address import Address
 from directkafka.options.texts import check_installed
 
 if TYPE_CHECKING:
     from directkafka.monitoring.http_server import HttpServer
     from directkafka.monitoring.metrics import MetricsCollector
 
-_ADDRESS: Final = re.compile(r"(?:(?P<host>[A-Za-z0-9.-]+)|\[(?P<v6>[0-9A-Fa-f:.]+)\]):(?P<port>[0-9]{1,5})")
-_PORT_MAX: Final = 65_535
-
 #: After how many seconds at one step a pipeline counts as stalled, unless it is said otherwise.
 STALLED_AFTER_S: Final = 600.0
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Address:
-    """Where a server listens; port 0 lets the system choose one."""
-
-    host: str
-    port: int
-
-    @classmethod
-    def parse(cls, text: str, *, option: str) -> Address:
-        """An address of the form ``127.0.0.1:9464``, ``localhost:9464`` or ``[::1]:9464``.
-
-        Args:
-            text: the address.
-            option: where it was given, for the message.
-
-        Raises:
-            OptionError: it is none.
-        """
-        found = _ADDRESS.fullmatch(text)
-        if found is None or int(found["port"]) > _PORT_MAX:
-            raise OptionError(option=option, reason=f"expected HOST:PORT, as 127.0.0.1:9464, found {shown(text)}")
-        return cls(host=found["host"] or found["v6"], port=int(found["port"]))
-
-    def __str__(self) -> str:
-        return f"[{self.host}]:{self.port}" if ":" in self.host else f"{self.host}:{self.port}"
 
 
 def serve_http(

@@ -21,12 +21,12 @@ from starlette.responses import JSONResponse, Response
 from starlette.routing import Route
 
 from directkafka.errors import EnvironmentFaultError
+from directkafka.monitoring.address import Address
 from directkafka.monitoring.dashboard.board import OBSERVED_EVERY_S, Board
 from directkafka.monitoring.dashboard.conditions import BEHIND_AFTER_S, Limits
 from directkafka.monitoring.dashboard.details import Details
 from directkafka.monitoring.dashboard.routes import DashboardRoutes
 from directkafka.monitoring.health import Health, liveness, readiness
-from directkafka.monitoring.http import Address
 from directkafka.monitoring.metrics import MetricsCollector
 from directkafka.pipeline.status import StatusView, started_pipelines
 

@@ -34,9 +34,10 @@ from directkafka.pipeline.execution.transform import is_per_batch
 from directkafka.pipeline.file import replay_name
 from directkafka.pipeline.pipeline import Pipeline
 from directkafka.sinks.api import LedgerEntry
-from directkafka.sinks.ledger import ALL_SET_APART, FORGOTTEN, SKIPPED, TableCount
+from directkafka.sinks.capabilities import TableCount
+from directkafka.sinks.ledger import ALL_SET_APART, FORGOTTEN, SKIPPED
 from directkafka.snapshot import PartitionSnapshot
-from directkafka.spark.read_task import records_frame
+from directkafka.spark.dataframe import records_frame
 from directkafka.spark.source_cluster import SourceCluster
 
 

@@ -24,13 +24,12 @@ from typing import TYPE_CHECKING, Any, Self
 
 from directkafka.errors import DirectKafkaError
 from directkafka.offsets import PartitionProgress, TopicPartition
-from directkafka.sinks.capabilities import SinkCapabilities
+from directkafka.sinks.capabilities import SinkCapabilities, TableCount
 
 if TYPE_CHECKING:
     import pyarrow as pa
 
     from directkafka.sinks.dead_letters.table import DeadLetterTable
-    from directkafka.sinks.ledger import TableCount
 
 #: Version of the ledger's format. A reader refuses a higher one.
 FORMAT_VERSION = 1

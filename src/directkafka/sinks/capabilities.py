@@ -1,9 +1,10 @@
-"""Capabilities of a sink: what a pipeline may do with it, as one value."""
+"""Capabilities of a sink: what a pipeline may do with it, as one value. And what its table has, as another."""
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-from typing import TYPE_CHECKING
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
     from directkafka.sinks.write_modes import WriteMode
@@ -34,3 +35,21 @@ class SinkCapabilities:
     offsets_group: str | None = None
     write_mode: WriteMode | None = None
     row_condition: str | None = None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class TableCount:
+    """What a sink's table has, for ``directkafka verify``.
+
+    Attributes:
+        rows: number of rows.
+        doubled: rows beyond the first that name the same record (topic, partition, offset); 0 where the table has no
+            such columns.
+        is_folded: whether the number of rows cannot be compared with what was written: in any mode but append.
+        sums: sums of the columns that the mode adds up, by column name.
+    """
+
+    rows: int
+    doubled: int = 0
+    is_folded: bool = False
+    sums: Mapping[str, Any] = field(default_factory=dict)

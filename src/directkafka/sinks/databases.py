@@ -34,7 +34,6 @@ from directkafka.errors import (
     StoreUnavailableError,
 )
 from directkafka.payloads.arrow_types import is_text
-from directkafka.sinks.api import Sink
 
 _NAME = re.compile(r"^-- name: (\w+)$", re.MULTILINE)
 
@@ -166,18 +165,6 @@ def with_json(schema: pa.Schema, names: Collection[str]) -> pa.Schema:
         ],
         schema.metadata,
     )
-
-
-def schema_for(sink: Sink, schema: pa.Schema) -> pa.Schema:
-    """The columns that a sink is given, where an output has those of ``schema``; what comes as JSON is marked.
-
-    Raises:
-        SchemaMismatchError: a column that is to become JSON has a map whose keys cannot be written as text.
-    """
-    names = sink.json_columns(schema)
-    if problems := json_problems(schema, names):
-        raise SchemaMismatchError(store=sink.store.identity, sink=sink.name, detail="; ".join(problems))
-    return with_json(schema, names)
 
 
 def json_problems(schema: pa.Schema, names: Collection[str]) -> list[str]:

@@ -7,12 +7,15 @@ No I/O here, except in :func:`doubled_records`. The JSON form is part of the led
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
-from dataclasses import asdict, dataclass, field, fields, replace
+from dataclasses import asdict, dataclass, fields, replace
 from typing import TYPE_CHECKING, Any, Final, TypeVar
 
 from directkafka.errors import FencedError, OffsetMismatchError, RowCountError, SchemaMismatchError
 from directkafka.offsets import PartitionProgress
 from directkafka.sinks.api import FORMAT_VERSION, LedgerEntry
+
+# Where sinks of other packages have it from.
+from directkafka.sinks.capabilities import TableCount as TableCount  # noqa: PLC0414 - it is meant to be had from here
 
 if TYPE_CHECKING:
     import pyarrow.dataset as ds
@@ -334,24 +337,6 @@ def _forgotten(entry: LedgerEntry, previous: LedgerEntry | None) -> list[Partiti
 
 #: Columns that name a Kafka record.
 _RECORD: Final = ("topic", "partition", "offset")
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class TableCount:
-    """What a sink's table has, for ``directkafka verify``.
-
-    Attributes:
-        rows: number of rows.
-        doubled: rows beyond the first that name the same record (topic, partition, offset); 0 where the table has no
-            such columns.
-        is_folded: whether the number of rows cannot be compared with what was written: in any mode but append.
-        sums: sums of the columns that the mode adds up, by column name.
-    """
-
-    rows: int
-    doubled: int = 0
-    is_folded: bool = False
-    sums: Mapping[str, Any] = field(default_factory=dict)
 
 
 def doubled_records(dataset: ds.Dataset) -> int:

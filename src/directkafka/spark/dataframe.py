@@ -17,10 +17,13 @@ from pyspark.sql.types import StructType
 from pyspark.sql.udf import UserDefinedFunction
 from pyspark.util import PythonEvalType
 
+from directkafka.kafka.consumer.range_task import RangeTask
 from directkafka.offsets import OffsetRange
+from directkafka.options.payloads import Payloads
 from directkafka.options.read_policy import HEADERS, RECORD_COLUMNS
 from directkafka.planning.starts import checked_ranges
-from directkafka.spark.read_task import records_frame
+from directkafka.spark.read_task import Proof, ReadRanges
+from directkafka.spark.schema import record_schema
 from directkafka.spark.source_cluster import tasks_of_ranges
 
 #: What is run in each task: from the task's Arrow batches to others.
@@ -54,6 +57,29 @@ def arrow_schema(frame: DataFrame) -> pa.Schema:
 def spark_schema(columns: pa.Schema) -> StructType:
     """Columns of Arrow as Spark has them."""
     return from_arrow_schema(columns)
+
+
+def records_frame(
+    session: SparkSession,
+    tasks: Sequence[RangeTask],
+    columns: Sequence[str],
+    *,
+    payloads: Payloads = (),
+    attempt: str = "",
+    proof: Proof | None = None,
+    partition_count: int | None = None,
+) -> DataFrame:
+    """The records of the ranges in their order. Nothing is read yet.
+
+    Args:
+        session: where the DataFrame lives.
+        tasks: the ranges.
+        columns, payloads: names of the columns, and what values and keys are; the same as the tasks'.
+        attempt, proof: see :class:`~directkafka.spark.read_task.ReadRanges`.
+        partition_count: of the DataFrame; without it, partition ``i`` is ``tasks[i]``.
+    """
+    numbers = session.range(0, len(tasks), 1, max(1, partition_count or len(tasks)))
+    return map_in_arrow(numbers, ReadRanges(tuple(tasks), attempt, proof), record_schema(columns, payloads))
 
 
 def create_dataframe(

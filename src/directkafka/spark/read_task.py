@@ -7,7 +7,7 @@ longer to import than everything else.
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator
 from typing import TYPE_CHECKING, Protocol
 
 import pyarrow as pa
@@ -17,11 +17,10 @@ from directkafka.errors.transport import Notes
 from directkafka.kafka.consumer.range_task import RangeTask, ReadCount
 from directkafka.kafka.network.connection_pool import close_idle
 from directkafka.offsets import OffsetRange
-from directkafka.options.payloads import Payloads
 from directkafka.python_worker import freeze_imports
 
 if TYPE_CHECKING:
-    from pyspark.sql import DataFrame, SparkSession
+    pass
 
 
 class Proof(Protocol):
@@ -86,30 +85,3 @@ class ReadRanges:
         # If the consumer stops early, this generator is closed at the yield above, and gives no proof.
         if self._proof is not None:
             self._proof.add({(self._attempt, task.range): read})
-
-
-def records_frame(
-    session: SparkSession,
-    tasks: Sequence[RangeTask],
-    columns: Sequence[str],
-    *,
-    payloads: Payloads = (),
-    attempt: str = "",
-    proof: Proof | None = None,
-    partition_count: int | None = None,
-) -> DataFrame:
-    """The records of the ranges in their order. Nothing is read yet.
-
-    Args:
-        session: where the DataFrame lives.
-        tasks: the ranges.
-        columns, payloads: names of the columns, and what values and keys are; the same as the tasks'.
-        attempt, proof: see :class:`ReadRanges`.
-        partition_count: of the DataFrame; without it, partition ``i`` is ``tasks[i]``.
-    """
-    # Not above: executors import this module, and have no use for DataFrames.
-    from directkafka.spark.dataframe import map_in_arrow
-    from directkafka.spark.schema import record_schema
-
-    numbers = session.range(0, len(tasks), 1, max(1, partition_count or len(tasks)))
-    return map_in_arrow(numbers, ReadRanges(tuple(tasks), attempt, proof), record_schema(columns, payloads))

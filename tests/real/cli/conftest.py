@@ -10,8 +10,7 @@ from pathlib import Path
 import pytest
 from tests.hostile import assert_harmless
 
-from directkafka.cli import all_commands
-from directkafka.cli import app as cli
+from directkafka.cli import all_commands, program
 
 Outcome = tuple[int, str, str]
 Command = Callable[..., Outcome]
@@ -55,5 +54,5 @@ def _run(monkeypatch: pytest.MonkeyPatch, arguments: tuple[str, ...], *, before:
     monkeypatch.setattr(sys, "argv", ["directkafka", *arguments])
     before()
     with pytest.raises(SystemExit) as ended:
-        cli.main()
+        program.main()
     return int(ended.value.code or 0)

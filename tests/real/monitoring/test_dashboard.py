@@ -19,10 +19,10 @@ from tests.real.pipeline.test_replay import EVERY_TENTH, ROUND
 from tests.waiting import WAIT_S, until
 
 from directkafka import DuckDBSink, Pipeline, PostgresSink, SQLiteSink
+from directkafka.monitoring.address import Address
 from directkafka.monitoring.dashboard.conditions import Condition, Limits, condition_of
 from directkafka.monitoring.dashboard.details import Details
 from directkafka.monitoring.dashboard.observers import LedgerObserver
-from directkafka.monitoring.http import Address
 from directkafka.monitoring.http_server import HttpServer
 from directkafka.operations.offsets import look_at_offsets
 from directkafka.pipeline.ledger.pause import set_paused

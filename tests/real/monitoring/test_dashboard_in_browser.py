@@ -20,7 +20,8 @@ from tests.topics import make_topic
 from tests.waiting import WAIT_S, until
 
 from directkafka import PostgresSink
-from directkafka.monitoring.http import Address, serve_dashboard
+from directkafka.monitoring.address import Address
+from directkafka.monitoring.http import serve_dashboard
 from directkafka.monitoring.http_server import HttpServer
 from directkafka.testing import KafkaBroker
 from directkafka.testing.java import use_java

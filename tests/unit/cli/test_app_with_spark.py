@@ -28,7 +28,7 @@ from directkafka.errors import (
     WorkerLostError,
 )
 from directkafka.errors.data_loss import CouldNotReadOffsetRangeError
-from directkafka.pipeline.application import spark_application
+from directkafka.pipeline.application import spark_application, spark_end
 from directkafka.pipeline.application.spark_log import SparkLog
 
 FENCED = FencedError(pipeline="p", store="s", held=1, found=2)
@@ -102,7 +102,7 @@ def ask() -> None:
 def test_what_a_signal_to_all_processes_breaks_is_no_failure(
     error: Exception, is_gone: bool, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    monkeypatch.setattr(spark_application, "is_gone", lambda: is_gone)
+    monkeypatch.setattr(spark_end, "is_gone", lambda: is_gone)
     pipeline: Any = Stopping()
     with stopped_by_signals(pipeline):
         ask()
@@ -132,7 +132,7 @@ def test_what_a_signal_to_all_processes_breaks_is_no_failure(
 def test_any_other_failure_stays_one(
     error: Exception, ask: Callable[[], None], is_gone: bool, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(spark_application, "is_gone", lambda: is_gone)
+    monkeypatch.setattr(spark_end, "is_gone", lambda: is_gone)
     pipeline: Any = Stopping()
 
     def run() -> None:
@@ -239,7 +239,7 @@ def test_a_signal_behind_spark_s_start_is_a_stop_and_nothing_of_spark_s(number: 
 def test_a_signal_that_ends_spark_while_it_starts_leaves_the_pipeline_to_end_by_itself(
     error: Exception, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(spark_application, "is_gone", lambda: True)
+    monkeypatch.setattr(spark_end, "is_gone", lambda: True)
 
     class Starting(Stopping):
         """A pipeline whose Spark is ended while it starts."""

@@ -9,7 +9,7 @@ import pytest
 
 import directkafka
 from directkafka.errors import EnvironmentFaultError, OptionError
-from directkafka.monitoring.http import Address
+from directkafka.monitoring.address import Address
 
 
 @pytest.mark.parametrize(

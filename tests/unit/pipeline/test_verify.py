@@ -8,7 +8,7 @@ from decimal import Decimal
 import pytest
 
 from directkafka.pipeline.verify import Finding
-from directkafka.sinks.ledger import TableCount
+from directkafka.sinks.capabilities import TableCount
 
 RIGHT = Finding(
     sink="flights",

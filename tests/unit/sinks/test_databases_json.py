@@ -8,7 +8,8 @@ import pyarrow as pa
 import pytest
 
 from directkafka.errors import SchemaMismatchError
-from directkafka.sinks.databases import is_json, schema_for
+from directkafka.pipeline.execution.output_writer import schema_for
+from directkafka.sinks.databases import is_json
 from directkafka.sinks.embedded.duckdb import DuckDBSink
 from directkafka.sinks.embedded.sqlite import SQLiteSink
 

@@ -30,7 +30,7 @@ from directkafka.pipeline.execution.background_job import BackgroundJob
 from directkafka.pipeline.execution.dead_letters import AtWork, Work
 from directkafka.pipeline.execution.executor_errors import job_errors
 from directkafka.pipeline.execution.kept import Keeper
-from directkafka.pipeline.execution.output_writer import OutputWriter
+from directkafka.pipeline.execution.output_writer import OutputWriter, schema_for
 from directkafka.pipeline.execution.outputs import outputs_of
 from directkafka.pipeline.execution.rejection import DEAD_LETTERS
 from directkafka.pipeline.execution.routes import Route
@@ -40,9 +40,7 @@ from directkafka.pipeline.execution.two_phase import check_speculation
 from directkafka.pipeline.execution.write_task import ProofUnion
 from directkafka.planning.placement import task_count
 from directkafka.sinks.api import BatchAttempt, Sink, Store, TaskReport, TransactionalStore
-from directkafka.sinks.databases import schema_for
-from directkafka.spark.dataframe import arrow_schema
-from directkafka.spark.read_task import records_frame
+from directkafka.spark.dataframe import arrow_schema, records_frame
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -22,12 +22,12 @@ import pyarrow as pa
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as f
 
-from directkafka.errors import TransformError
+from directkafka.errors import SchemaMismatchError, TransformError
 from directkafka.pipeline.execution.executor_errors import too_much_for_driver
 from directkafka.pipeline.execution.routes import Route
 from directkafka.pipeline.execution.write_task import PART, WriteTask, reports_of
 from directkafka.sinks.api import BatchAttempt, Sink, TaskReport, TaskWriter
-from directkafka.sinks.databases import is_json
+from directkafka.sinks.databases import is_json, json_problems, with_json
 from directkafka.spark.dataframe import arrow_schema, map_in_arrow
 
 #: Options of ``to_json``: by default, Spark leaves null fields out, cuts timestamps to milliseconds, and writes them in
@@ -38,6 +38,18 @@ _OPTIONS = {
     "timestampFormat": "yyyy-MM-dd'T'HH:mm:ss[.SSSSSS]xxx",
     "timestampNTZFormat": "yyyy-MM-dd'T'HH:mm:ss[.SSSSSS]",
 }
+
+
+def schema_for(sink: Sink, schema: pa.Schema) -> pa.Schema:
+    """The columns that a sink is given, where an output has those of ``schema``; what comes as JSON is marked.
+
+    Raises:
+        SchemaMismatchError: a column that is to become JSON has a map whose keys cannot be written as text.
+    """
+    names = sink.json_columns(schema)
+    if problems := json_problems(schema, names):
+        raise SchemaMismatchError(store=sink.store.identity, sink=sink.name, detail="; ".join(problems))
+    return with_json(schema, names)
 
 
 def with_json_texts(frame: DataFrame, schema: pa.Schema) -> DataFrame:

@@ -18,7 +18,7 @@ import pyarrow.parquet as pq
 
 from directkafka.errors import OptionError, RowRejectedError, SchemaMismatchError
 from directkafka.sinks.api import BatchAttempt, TaskReport
-from directkafka.sinks.capabilities import SinkCapabilities
+from directkafka.sinks.capabilities import SinkCapabilities, TableCount
 from directkafka.sinks.delta.config import DeltaConfig
 from directkafka.sinks.delta.folding import Folding
 from directkafka.sinks.delta.merge import Merge
@@ -29,7 +29,7 @@ from directkafka.sinks.files.log_state import DataFile, TableState
 from directkafka.sinks.files.posix import require_writable, sync_directory, translated
 from directkafka.sinks.files.schema import grown_columns, plain_schema, storage_problems
 from directkafka.sinks.files.task_writer import AttemptTracker, DataFileWriter, reported_files, whole_rows
-from directkafka.sinks.ledger import TableCount, doubled_records
+from directkafka.sinks.ledger import doubled_records
 from directkafka.sinks.wrapped_sink import Clonable
 from directkafka.sinks.write_modes import WriteMode
 

@@ -11,7 +11,7 @@ import pyarrow as pa
 
 from directkafka.errors import OptionError, SchemaMismatchError
 from directkafka.sinks.api import BatchAttempt, TaskReport
-from directkafka.sinks.capabilities import SinkCapabilities
+from directkafka.sinks.capabilities import SinkCapabilities, TableCount
 from directkafka.sinks.databases import lower, parse_name
 from directkafka.sinks.embedded.config import EmbeddedConfig
 from directkafka.sinks.embedded.dead_letters import EmbeddedDeadLetters
@@ -21,7 +21,6 @@ from directkafka.sinks.embedded.staging_files import Access, FileTaskWriter, Sta
 from directkafka.sinks.embedded.statements import move_rows, try_insert
 from directkafka.sinks.embedded.store import EmbeddedStore
 from directkafka.sinks.embedded.table_schema import Dialect, FileTable, table_problems
-from directkafka.sinks.ledger import TableCount
 from directkafka.sinks.staging import staging_name
 from directkafka.sinks.wrapped_sink import Clonable
 from directkafka.sinks.write_modes import WriteMode

@@ -14,6 +14,7 @@ import pyarrow as pa
 
 from directkafka.errors import OptionError, SchemaMismatchError
 from directkafka.sinks.api import BatchAttempt, TaskReport
+from directkafka.sinks.capabilities import TableCount
 from directkafka.sinks.files.config import FilesConfig
 from directkafka.sinks.files.formats import FileFormat, JsonFormat, ParquetCompression, ParquetFormat, TextFormat
 from directkafka.sinks.files.log_state import TableState
@@ -22,7 +23,7 @@ from directkafka.sinks.files.reader import ROOT, committed_in
 from directkafka.sinks.files.schema import Format, grown_columns, storage_problems
 from directkafka.sinks.files.store import FilesStore, FilesTransaction
 from directkafka.sinks.files.task_writer import AttemptTracker, DataFileWriter, reported_files, sync_files, whole_rows
-from directkafka.sinks.ledger import TableCount, doubled_records
+from directkafka.sinks.ledger import doubled_records
 from directkafka.sinks.wrapped_sink import Clonable
 
 _TABLE_NAME: Final = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]*")

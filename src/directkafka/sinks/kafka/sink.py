@@ -21,7 +21,7 @@ from directkafka.offsets import OffsetRange, TopicPartition
 from directkafka.options.written_payloads import written_params
 from directkafka.payloads.encode import ColumnEncoding, column_encodings, encoded_schema, encoding_problems
 from directkafka.sinks.api import BatchAttempt, SecondPhase, TaskReport
-from directkafka.sinks.capabilities import SinkCapabilities
+from directkafka.sinks.capabilities import SinkCapabilities, TableCount
 from directkafka.sinks.kafka.config import KafkaConfig
 from directkafka.sinks.kafka.errors import translate, with_batch_size
 from directkafka.sinks.kafka.rows import (
@@ -36,7 +36,6 @@ from directkafka.sinks.kafka.rows import (
 from directkafka.sinks.kafka.store import KafkaStore
 from directkafka.sinks.kafka.task_writer import EncodingRouter, KafkaShareWriter, KafkaTaskWriter, acknowledged
 from directkafka.sinks.kafka.transaction import KafkaTransaction
-from directkafka.sinks.ledger import TableCount
 from directkafka.sinks.routing import Routing, names_for_message
 from directkafka.sinks.wrapped_sink import Clonable
 

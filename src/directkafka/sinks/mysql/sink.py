@@ -17,9 +17,8 @@ import pyarrow as pa
 
 from directkafka.errors import OptionError, SchemaMismatchError
 from directkafka.sinks.api import BatchAttempt, TaskReport
-from directkafka.sinks.capabilities import SinkCapabilities
+from directkafka.sinks.capabilities import SinkCapabilities, TableCount
 from directkafka.sinks.databases import is_json, parse_name
-from directkafka.sinks.ledger import TableCount
 from directkafka.sinks.mysql.config import MySQLConfig
 from directkafka.sinks.mysql.dead_letters import MySQLDeadLetters
 from directkafka.sinks.mysql.lock_watch import watched

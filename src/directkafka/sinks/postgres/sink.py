@@ -20,9 +20,8 @@ from psycopg import sql
 
 from directkafka.errors import OptionError, SchemaMismatchError, StoreAccessError
 from directkafka.sinks.api import BatchAttempt, TaskReport
-from directkafka.sinks.capabilities import SinkCapabilities
+from directkafka.sinks.capabilities import SinkCapabilities, TableCount
 from directkafka.sinks.databases import is_json, parse_name
-from directkafka.sinks.ledger import TableCount
 from directkafka.sinks.postgres.checks import missing_right, table_problems
 from directkafka.sinks.postgres.config import PostgresConfig
 from directkafka.sinks.postgres.dead_letters import PostgresDeadLetters

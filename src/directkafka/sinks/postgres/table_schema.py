@@ -17,9 +17,9 @@ from psycopg import sql
 from psycopg.rows import dict_row
 
 from directkafka.payloads.arrow_types import is_bytes, is_text
+from directkafka.sinks.capabilities import TableCount
 from directkafka.sinks.columns import Column
 from directkafka.sinks.databases import load_blocks
-from directkafka.sinks.ledger import TableCount
 from directkafka.sinks.postgres.copy_format import Wire, WireColumn
 
 SQL: Final = load_blocks("directkafka.sinks.postgres", "table_schema.sql")

@@ -16,8 +16,8 @@ import pytest
 from tests.waiting import until
 
 from directkafka.errors import EnvironmentFaultError, OptionError
+from directkafka.monitoring.address import Address
 from directkafka.monitoring.dashboard.details import BusyError, Details, UnknownPipelineError, reset_request
-from directkafka.monitoring.http import Address
 from directkafka.monitoring.http_server import HttpServer
 from directkafka.offsets import TopicPartition
 from directkafka.planning.reset_target import Listed, RowsPolicy, TopicChoice

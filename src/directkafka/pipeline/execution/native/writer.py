@@ -42,6 +42,7 @@ from directkafka.pipeline.execution.native.task import (
     RangeReport,
     range_reports,
 )
+from directkafka.pipeline.execution.output_writer import schema_for
 from directkafka.pipeline.execution.rejection import DEAD_LETTERS
 from directkafka.pipeline.execution.routes import Route
 from directkafka.pipeline.execution.row_chunks import CHUNK
@@ -50,9 +51,8 @@ from directkafka.pipeline.execution.transform import Transform
 from directkafka.pipeline.run_writers import RunWriters
 from directkafka.planning.placement import task_count
 from directkafka.sinks.api import BatchAttempt, TaskWriter
-from directkafka.sinks.databases import is_json, schema_for
-from directkafka.spark.dataframe import arrow_schema, map_in_arrow
-from directkafka.spark.read_task import records_frame
+from directkafka.sinks.databases import is_json
+from directkafka.spark.dataframe import arrow_schema, map_in_arrow, records_frame
 
 
 class NativeWriter:

@@ -13,8 +13,7 @@ import pytest
 from tests.hostile import HOSTILE, assert_harmless
 
 from directkafka import errors
-from directkafka.cli import all_commands as _commands  # noqa: F401 - they must meet the real app
-from directkafka.cli import app as module
+from directkafka.cli import program
 from directkafka.errors import (
     AlreadyRunningError,
     CommitUnknownError,
@@ -46,9 +45,9 @@ def test_an_error_becomes_its_exit_code_and_a_message_on_stderr(
     def fail(*, standalone_mode: bool) -> None:
         raise error
 
-    monkeypatch.setattr(module, "app", fail)
+    monkeypatch.setattr(program, "app", fail)
     with pytest.raises(SystemExit) as ended:
-        module.main()
+        program.main()
     assert ended.value.code == code
     said = capsys.readouterr()
     assert said.out == ""
@@ -61,9 +60,9 @@ def test_brackets_in_a_message_are_no_markup(
     def fail(*, standalone_mode: bool) -> None:
         raise OptionError(option="sink", reason="write [[sink]], not [/sink] or [bold]")
 
-    monkeypatch.setattr(module, "app", fail)
+    monkeypatch.setattr(program, "app", fail)
     with pytest.raises(SystemExit):
-        module.main()
+        program.main()
     assert "write [[sink]], not [/sink] or [bold]" in capsys.readouterr().err
 
 
@@ -101,8 +100,8 @@ def run_main(error: Exception, monkeypatch: pytest.MonkeyPatch) -> None:
     def fail(*, standalone_mode: bool) -> None:
         raise error
 
-    monkeypatch.setattr(module, "app", fail)
-    module.main()
+    monkeypatch.setattr(program, "app", fail)
+    program.main()
 
 
 def test_what_nobody_foresaw_is_shown_as_text_too(
@@ -114,7 +113,7 @@ def test_what_nobody_foresaw_is_shown_as_text_too(
         assert ended.value.code == 1
         said = capsys.readouterr().err
         assert_harmless(said)
-        assert "test_app.py" in said, "where it happened"
+        assert "test_program.py" in said, "where it happened"
 
 
 def command(*arguments: str, folder: Path) -> subprocess.CompletedProcess[str]:
