@@ -7,6 +7,7 @@ import json
 import random
 import struct
 import uuid
+from datetime import date, datetime
 from decimal import Decimal
 from typing import Any
 
@@ -61,6 +62,94 @@ def test_a_schema_that_has_changed_is_resolved_as_another_implementation_does(se
         assert not found.problems
         for row, text in zip(array.to_pylist(), records, strict=True):
             assert same(row, read(text, writer, reader)[0]), (one, writer, reader)
+
+
+def enum(name: str, *symbols: str, **more: Any) -> dict[str, Any]:
+    return {"type": "enum", "name": name, "symbols": list(symbols), **more}
+
+
+POINT = {"type": "record", "name": "Point", "fields": [{"name": "x", "type": "int"}]}
+PLACE = {**POINT, "name": "Place", "aliases": ["Point"]}
+KINDS = enum("Kind", "A", "B")
+SORTS = enum("Sort", "B", "A", aliases=["Kind"])
+FIXED = {"type": "fixed", "name": "Hash", "size": 4}
+DIGEST = {**FIXED, "name": "Digest", "aliases": ["Hash"]}
+
+
+@pytest.mark.parametrize(
+    ("writer", "reader", "values"),
+    [
+        (["null", "int"], "int", [("int", 7)]),
+        (["null", "int"], "double", [("int", 7)]),
+        ("int", ["null", "int", "string"], [7]),
+        (["int", "string"], ["string", "int"], [("int", 7), ("string", "a")]),
+        (["int", "string"], ["null", "string", "boolean", "int"], [("int", 7), ("string", "a")]),
+        (["null", "int", "string"], ["int", "null", "string"], [None, ("int", 7), ("string", "a")]),
+        (["int", "string"], ["long", "string"], [("int", 7), ("string", "a")]),
+        (["int", "long"], "long", [("int", 7), ("long", 1 << 40)]),
+        (["int", "float"], "double", [("int", 7), ("float", 1.5)]),
+        ("bytes", "string", [b"text", "\u00e4".encode()]),
+        ("string", "bytes", ["text", "\u00e4"]),
+        (["null", "bytes"], ["null", "string"], [None, ("bytes", b"text")]),
+        (POINT, PLACE, [{"x": 7}]),
+        (["null", POINT], ["null", PLACE], [None, ("Point", {"x": 7})]),
+        (KINDS, SORTS, ["A", "B"]),
+        (["null", KINDS], ["null", SORTS], [None, ("Kind", "B")]),
+        (FIXED, DIGEST, [b"abcd"]),
+        ({"type": "array", "items": ["null", "int"]}, {"type": "array", "items": "long"}, [[("int", 7), ("int", 8)]]),
+        ({"type": "map", "values": "bytes"}, {"type": "map", "values": "string"}, [{"a": b"b"}]),
+    ],
+)
+def test_unions_names_and_texts_resolve_as_in_another_implementation(writer: Json, reader: Json, values: Any) -> None:
+    had, wanted = record(writer), record(reader)
+    records = written(had, [{"f0": value} for value in values])
+    found = decoder(wanted, had)
+    array = found.decode(column([*records]))
+    assert not found.problems
+    for row, text in zip(array.to_pylist(), records, strict=True):
+        assert same(row, read(text, had, wanted)[0])
+
+
+@pytest.mark.parametrize(
+    ("kind", "default", "value"),
+    [
+        (POINT, {"x": 3}, {"x": 3}),
+        (KINDS, "B", "B"),
+        ("bytes", "\u00ff", b"\xff"),
+        (FIXED, "\u00ffabc", b"\xffabc"),
+        ({"type": "int", "logicalType": "date"}, 1, date(1970, 1, 2)),
+        ({"type": "bytes", "logicalType": "decimal", "precision": 4, "scale": 2}, "\u0001", Decimal("0.01")),
+        (["int", "string"], 5, {"member0": 5, "member1": None}),
+    ],
+    ids=["record", "enum", "bytes", "fixed", "date", "decimal", "union"],
+)
+def test_a_default_may_be_of_any_type(kind: Json, default: Json, value: Any) -> None:
+    writer = record("int")
+    reader = copy.deepcopy(writer)
+    reader["fields"].append({"name": "added", "type": kind, "default": default})
+    found = decoder(reader, writer)
+    array = found.decode(column([*written(writer, [{"f0": 1}, {"f0": 2}])]))
+    assert not found.problems
+    assert [row["added"] for row in array.to_pylist()] == [value, value]
+
+
+def test_bytes_that_are_no_text_are_told_where_a_text_is_wanted() -> None:
+    writer = record("bytes")
+    found = decoder(record("string"), writer)
+    array = found.decode(column([*written(writer, [{"f0": b"\xff"}, {"f0": b"a"}])]))
+    assert array.to_pylist() == [{"f0": None}, {"f0": "a"}]
+    assert found.problems == {0: "f0: the text is no UTF-8"}
+
+
+def test_local_times_of_both_units_and_of_nanoseconds() -> None:
+    kinds = [{"type": "long", "logicalType": f"local-timestamp-{unit}"} for unit in ("millis", "micros", "nanos")]
+    schema = record(*kinds)
+    moment = datetime(2024, 5, 6, 7, 8, 9, 123_000)
+    since = int((moment - datetime(1970, 1, 1)).total_seconds() * 1000)
+    longs = record("long", "long", "long")
+    values = {"f0": since, "f1": since * 1000, "f2": since * 1_000_000}
+    array = decoder(schema).decode(column([*written(longs, [values])]))
+    assert array.to_pylist() == [{"f0": moment, "f1": moment, "f2": moment}]
 
 
 @pytest.mark.parametrize("seed", range(2000, 2100, 20))

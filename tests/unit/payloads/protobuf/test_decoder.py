@@ -89,6 +89,41 @@ def test_what_is_absent_is_null_or_zero_as_the_file_says() -> None:
     assert row["large"] == Decimal(2**64 - 1)
 
 
+def test_google_s_own_messages_are_columns_of_their_fields_but_for_times_wrappers_and_empty_ones() -> None:
+    head = 'syntax = "proto3"; ' + "".join(
+        f'import "google/protobuf/{name}.proto"; ' for name in ("any", "duration", "field_mask", "wrappers")
+    )
+    text = (
+        head
+        + """message M {
+      google.protobuf.Any any = 1; google.protobuf.Duration lasted = 2; google.protobuf.FieldMask mask = 3;
+      google.protobuf.BytesValue raw = 4; google.protobuf.DoubleValue real = 5; google.protobuf.UInt64Value large = 6;
+      google.protobuf.BoolValue no = 7;
+    }"""
+    )
+    message = message_class(compiled(text), "M")(
+        any={"type_url": "type.googleapis.com/a.B", "value": b"\x08\x01"},
+        lasted={"seconds": -1, "nanos": -5},
+        mask={"paths": ["a", "b.c"]},
+        raw={"value": b"\xff"}, real={"value": 1.5}, large={"value": 2**64 - 1}, no={},
+    )  # fmt: skip
+    assert rows_of(text, message.SerializeToString()) == [
+        {
+            "any": {"type_url": "type.googleapis.com/a.B", "value": b"\x08\x01"},
+            "lasted": {"seconds": -1, "nanos": -5},
+            "mask": {"paths": ["a", "b.c"]},
+            "raw": b"\xff", "real": 1.5, "large": Decimal(2**64 - 1), "no": False,
+        }
+    ]  # fmt: skip
+
+
+@pytest.mark.parametrize("name", ["Struct", "Value", "ListValue"])
+def test_messages_that_hold_any_json_contain_themselves(name: str) -> None:
+    text = f'syntax = "proto3"; import "google/protobuf/struct.proto"; message M {{ google.protobuf.{name} x = 1; }}'
+    with pytest.raises(ValueError, match=r"at x\..*contains itself"):
+        decoder_of(text)
+
+
 def test_the_last_of_several_counts_and_pieces_of_a_message_are_one() -> None:
     text = (
         HEAD
