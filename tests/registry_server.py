@@ -6,6 +6,7 @@ import json
 import ssl
 import threading
 import time
+import uuid
 from collections.abc import Iterator
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass, field
@@ -58,18 +59,24 @@ class Server(ThreadingHTTPServer):
 
 @contextmanager
 def running(context: ssl.SSLContext | None = None) -> Iterator[RegistryServer]:
-    """One at work, on a port of its own; with a context it speaks TLS."""
+    """One at work, on a port of its own; with a context it speaks TLS.
+
+    Its address has a path of its own as well: what processes know of an address stays true, and ports are used again.
+    """
     registry = RegistryServer()
+    root = f"/{uuid.uuid4().hex[:8]}"
 
     class Handler(BaseHTTPRequestHandler):
         def do_POST(self) -> None:
             content = self.rfile.read(int(self.headers["Content-Length"]))
-            registry.posted.append((self.path, json.loads(content)))
-            self._answer(f"POST {self.path}")
+            path = self.path.removeprefix(root)
+            registry.posted.append((path, json.loads(content)))
+            self._answer(f"POST {path}")
 
         def do_GET(self) -> None:
-            registry.asked.append(self.path)
-            self._answer(self.path)
+            path = self.path.removeprefix(root)
+            registry.asked.append(path)
+            self._answer(path)
 
         def _answer(self, path: str) -> None:
             registry.logins.append(self.headers["Authorization"])
@@ -97,7 +104,7 @@ def running(context: ssl.SSLContext | None = None) -> Iterator[RegistryServer]:
         server.socket = context.wrap_socket(server.socket, server_side=True, do_handshake_on_connect=False)
     thread = threading.Thread(target=server.serve_forever, args=(0.02,))
     thread.start()
-    registry.url = f"{'http' if context is None else 'https'}://127.0.0.1:{server.server_port}"
+    registry.url = f"{'http' if context is None else 'https'}://127.0.0.1:{server.server_port}{root}"
     try:
         yield registry
     finally:

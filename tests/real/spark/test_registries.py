@@ -13,6 +13,7 @@ from typing import Any
 import psutil
 import pyarrow as pa
 import pytest
+from confluent_kafka import Producer
 from pyspark.sql import SparkSession
 from tests.avro_records import written
 from tests.real.kafka.logs import produce
@@ -68,6 +69,43 @@ def test_records_of_several_schemas_are_rows_of_the_newest(
     assert errors[5] == "it has 2 bytes, and a schema's number in front of a record has 5"
     with pytest.raises(Exception, match="does not have schema 7"):
         reading(subscribe=clicks, **options).load().collect()
+
+
+@pytest.mark.parametrize("columns", ["", "value,value_schema_id", "offset,value,value_schema_id"])
+def test_headers_name_the_schemas_of_values_whatever_columns_are_read(
+    columns: str, reading: Reading, servers: str, create_topic: Callable[..., str], registry: RegistryServer
+) -> None:
+    topic = create_topic(1)
+    registry.add_version(f"{topic}-value", "latest", 2, NEW)
+    producer = Producer({"bootstrap.servers": servers})
+    for number, schema, value in ((1, OLD, {"id": 1}), (2, NEW, {"id": 2, "page": ("string", "/2")})):
+        header = b"\0" + number.to_bytes(4, "big")
+        producer.produce(topic, written(schema, [value])[0], headers=[("__value_schema_id", header), ("other", b"")])
+    assert producer.flush(60) == 0
+    options = {"value__format": "avro", "value__registry__url": registry.url} | (
+        {"columns": columns} if columns else {}
+    )
+    frame = reading(subscribe=topic, **options).load()
+    assert "headers" not in frame.columns
+    rows = sorted(tuple(row) for row in frame.select("value.*", "value_schema_id").collect())
+    assert rows == [(1, None, 1), (2, "/2", 2)]
+
+
+def test_keys_have_schemas_under_a_registry_too(
+    reading: Reading, servers: str, create_topic: Callable[..., str], registry: RegistryServer
+) -> None:
+    topic = create_topic(1)
+    registry.add_version(f"{topic}-key", "latest", 2, NEW)
+    producer = Producer({"bootstrap.servers": servers})
+    for key in (framed(1, OLD, {"id": 1}), framed(2, NEW, {"id": 2, "page": ("string", "/2")}), None):
+        producer.produce(topic, b"as it came", key)
+    named = [("__key_schema_id", b"\0\0\0\0\1")]
+    producer.produce(topic, b"as it came", written(OLD, [{"id": 3}])[0], headers=named)
+    assert producer.flush(60) == 0
+    frame = reading(subscribe=topic, key__format="avro", key__registry__url=registry.url).load().orderBy("offset")
+    rows = [tuple(row) for row in frame.select("key.id", "key.page", "key_schema_id", "value").collect()]
+    came = bytearray(b"as it came")
+    assert rows == [(1, None, 1, came), (2, "/2", 2, came), (None, None, None, came), (3, None, 1, came)]
 
 
 def test_the_schema_of_the_columns_may_be_given_or_another_version(
