@@ -15,10 +15,9 @@ from pydantic import Field
 
 from directkafka.errors import FencedError, SchemaMismatchError
 from directkafka.sinks.api import BatchAttempt, LedgerEntry, TaskReport, TaskWriter
-from directkafka.sinks.capabilities import TableCount
 from directkafka.sinks.commit import LedgerStore, Write
 from directkafka.sinks.config import SinkConfig, sink_config
-from directkafka.sinks.ledger import PipelineState, check_stands, state_from_json, state_to_json
+from directkafka.sinks.ledger import PipelineState, TableCount, check_stands, state_from_json, state_to_json
 from directkafka.sinks.staging import report_inline
 from directkafka.sinks.wrapped_sink import Clonable
 
