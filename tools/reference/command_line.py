@@ -45,14 +45,14 @@ def _parameters(callback: Callable[..., Any]) -> Iterator[tuple[str, str]]:
     for name, parameter in inspect.signature(callback).parameters.items():
         info, kind = hints[name].__metadata__[0], typing.get_args(hints[name])[0]
         # Inside Annotated typer takes the first text of Option("--keep", ...) for the default.
-        flags = [one for one in (info.default, *(info.param_decls or ())) if isinstance(one, str)]
+        flags = [flag for flag in (info.default, *(info.param_decls or ())) if isinstance(flag, str)]
         shown = ", ".join(f"`{flag}`" for flag in flags) or f"`{info.metavar or name.upper()}`"
         yield f"{shown}{_values(kind, parameter.default)}", info.help or ""
 
 
 def _values(kind: Any, default: Any) -> str:
     if isinstance(kind, type) and issubclass(kind, enum.Enum):
-        return f" (one of {', '.join(f'`{one.value}`' for one in kind)}; default `{default.value}`)"
+        return f" (one of {', '.join(f'`{member.value}`' for member in kind)}; default `{default.value}`)"
     if kind is bool or default in (inspect.Parameter.empty, None):
         return " (a whole number)" if int in (kind, *typing.get_args(kind)) else ""
     return f" (default `{default}`)"

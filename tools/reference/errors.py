@@ -58,8 +58,8 @@ def _errors_of(module: ModuleType) -> list[Any]:
     from directkafka.errors import DirectKafkaError
 
     found = [value for value in vars(module).values() if inspect.isclass(value) and value.__module__ == module.__name__]
-    errors = [one for one in found if issubclass(one, DirectKafkaError) and one.__name__[0] != "_"]
-    return sorted(errors, key=lambda one: one.__name__)
+    errors = [kind for kind in found if issubclass(kind, DirectKafkaError) and kind.__name__[0] != "_"]
+    return sorted(errors, key=lambda kind: kind.__name__)
 
 
 def _spark_conditions() -> Iterator[str]:
@@ -73,7 +73,7 @@ def _spark_conditions() -> Iterator[str]:
         "message. They are importable from `directkafka.errors.data_loss`, and caught by `DataLossError` or "
         "`OptionError` as well."
     )
-    yield items((f"`{one.__name__}`", sentence(inspect.getdoc(one) or "").replace("``", "`")) for one in found)
+    yield items((f"`{kind.__name__}`", sentence(inspect.getdoc(kind) or "").replace("``", "`")) for kind in found)
 
 
 def _message(error: Any) -> str:

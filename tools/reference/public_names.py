@@ -112,15 +112,18 @@ def signature_of(name: str, found: Any) -> str:
 
 def _parameters_of(signature: inspect.Signature) -> Iterator[str]:
     """Each parameter, and the marks that Python puts between them."""
-    given = [parameter for parameter in signature.parameters.values() if parameter.name not in ("self", "cls")]
+    given = [found for found in signature.parameters.values() if found.name not in ("self", "cls")]
     before = None
-    for one in given:
-        if before is one.POSITIONAL_ONLY and one.kind is not one.POSITIONAL_ONLY:
+    for parameter in given:
+        if before is parameter.POSITIONAL_ONLY and parameter.kind is not parameter.POSITIONAL_ONLY:
             yield "/"
-        if one.kind is one.KEYWORD_ONLY and before not in (one.KEYWORD_ONLY, one.VAR_POSITIONAL):
+        if parameter.kind is parameter.KEYWORD_ONLY and before not in (
+            parameter.KEYWORD_ONLY,
+            parameter.VAR_POSITIONAL,
+        ):
             yield "*"
-        yield _parameter(one)
-        before = one.kind
+        yield _parameter(parameter)
+        before = parameter.kind
     if before is inspect.Parameter.POSITIONAL_ONLY:
         yield "/"
 

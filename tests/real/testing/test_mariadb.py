@@ -19,4 +19,5 @@ def test_a_server_that_starts_takes_no_other_one_s_temporary_tables_away(mysql_d
         execute(session, "INSERT INTO numbers VALUES (1)")
         with EmbeddedMariaDB():
             pass
-        execute(session, "DROP TEMPORARY TABLE numbers")
+        assert execute(session, "SELECT number FROM numbers") == [(1,)]
+        execute(session, "DROP TEMPORARY TABLE numbers")  # fails where the table's files are gone

@@ -99,13 +99,13 @@ class RegistryClient:
         return self._asked_once(self._ids, guid, lambda: self._id_of_guid(guid, f"the schema with the GUID {guid}"))
 
     def knows(self, key: int | UUID) -> bool:
-        """Whether what belongs to a number or a GUID is known without a request."""
-        return (self._schemas.get(key) if isinstance(key, int) else self._ids.get(key)) is not None
+        """Whether this process knows what belongs to a number or a GUID. No file is opened: there may be many keys."""
+        return key in self._schemas or key in self._ids
 
     def _id_of_guid(self, guid: UUID, wanted: str) -> int:
         answer = self._service.documents(f"/schemas/guids/{guid}/ids", wanted)
         try:
-            numbers = {str(one["context"]): one for one in answer}
+            numbers = {str(number["context"]): number for number in answer}
         except (TypeError, LookupError):
             raise self._service.no_registry(wanted) from None
         if self._context in numbers:

@@ -30,6 +30,10 @@ class KnownAnswers(Generic[Key, Answer]):
         self._dump, self._load = dump, load
         self._answers: dict[Key, Answer] = {}
 
+    def __contains__(self, key: object) -> bool:
+        """Whether this process knows the answer."""
+        return key in self._answers
+
     def get(self, key: Key) -> Answer | None:
         """The answer, if it is known."""
         if key not in self._answers and (content := jvm_files.kept(self._name(key))) is not None:

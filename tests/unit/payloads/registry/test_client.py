@@ -77,9 +77,9 @@ def test_another_process_of_the_jvm_knows_what_one_has_asked_for_while_the_regis
     asked = first.schema(7), first.id_of_guid(GUID)
     server.failures = 100
     second = client_of(server.url)
+    assert (second.schema(7), second.id_of_guid(GUID)) == asked
     assert second.knows(7)
     assert second.knows(GUID)
-    assert (second.schema(7), second.id_of_guid(GUID)) == asked
     assert not second.knows(8)
     with pytest.raises(RegistryUnavailableError):
         second.schema(8)
