@@ -115,15 +115,13 @@ def _parameters_of(signature: inspect.Signature) -> Iterator[str]:
     given = [found for found in signature.parameters.values() if found.name not in ("self", "cls")]
     before = None
     for parameter in given:
-        if before is parameter.POSITIONAL_ONLY and parameter.kind is not parameter.POSITIONAL_ONLY:
+        kind = parameter.kind
+        if before is parameter.POSITIONAL_ONLY and kind is not before:
             yield "/"
-        if parameter.kind is parameter.KEYWORD_ONLY and before not in (
-            parameter.KEYWORD_ONLY,
-            parameter.VAR_POSITIONAL,
-        ):
+        if kind is parameter.KEYWORD_ONLY and before not in (kind, parameter.VAR_POSITIONAL):
             yield "*"
         yield _parameter(parameter)
-        before = parameter.kind
+        before = kind
     if before is inspect.Parameter.POSITIONAL_ONLY:
         yield "/"
 
