@@ -12,11 +12,10 @@ from typing import Any
 import pytest
 from confluent_kafka import Producer, TopicPartition
 from confluent_kafka.admin import AdminClient
-from confluent_kafka.cimpl import NewTopic
 from pyspark.sql import functions as f
 from tests.chaos.pipelines import PARTITIONS, Job, produce_numbers
+from tests.real.kafka.logs import create_topic_again, delete_topic
 from tests.real.pipeline.conftest import COUNT, World
-from tests.waiting import until
 
 from directkafka import PostgresSink
 from directkafka.errors import (
@@ -163,9 +162,8 @@ def test_offsets_that_retention_took_are_named(world: World) -> None:
 
 def test_a_topic_made_again_between_two_runs_is_not_taken_for_the_old_one(world: World) -> None:
     world.pipeline().run()
-    admin = AdminClient({"bootstrap.servers": world.kafka})
-    admin.delete_topics([world.topic])[world.topic].result(30)
-    make_again(admin, world.topic)
+    delete_topic(world.kafka, world.topic)
+    create_topic_again(world.kafka, world.topic, PARTITIONS)
     produce_numbers(world.kafka, world.topic, 2 * COUNT, first=1000)
     with pytest.raises(DataLossError, match="made again"):
         world.pipeline().run()
@@ -185,9 +183,8 @@ def test_rows_of_a_topic_made_again_that_ignore_takes_for_the_old_ones_are_told(
         world.pipeline(sinks=sink, source=source).run()
 
     run()
-    admin = AdminClient({"bootstrap.servers": world.kafka})
-    admin.delete_topics([world.topic])[world.topic].result(30)
-    make_again(admin, world.topic)
+    delete_topic(world.kafka, world.topic)
+    create_topic_again(world.kafka, world.topic, PARTITIONS)
     produce_numbers(world.kafka, world.topic, COUNT, first=1000)
     run(failOnDataLoss="false")
     assert world.numbers() == list(range(COUNT))
@@ -197,14 +194,13 @@ def test_rows_of_a_topic_made_again_that_ignore_takes_for_the_old_ones_are_told(
 
 def test_a_topic_that_is_deleted_leaves_the_ledger_and_verify_says_so(world: World) -> None:
     """A topic a day under a pattern would fill the ledger in the end."""
-    admin, other = AdminClient({"bootstrap.servers": world.kafka}), f"{world.topic}-yesterday"
-    make_again(admin, other)
+    other = f"{world.topic}-yesterday"
+    create_topic_again(world.kafka, other, PARTITIONS)
     produce_numbers(world.kafka, other, 30, first=1000)
     pattern = {"subscribe": None, "subscribePattern": f"^{world.topic}", "failOnDataLoss": "false"}
     world.pipeline(source=pattern).run()
     assert topics_of_ledger(world) == {world.topic, other}
-    admin.delete_topics([other])[other].result(30)
-    until(lambda: other not in admin.list_topics(timeout=30).topics, "the topic does not go")
+    delete_topic(world.kafka, other)
     produce_numbers(world.kafka, world.topic, 30, first=COUNT)
     world.pipeline(source=pattern).run()
     assert topics_of_ledger(world) == {world.topic}
@@ -224,24 +220,12 @@ def test_a_name_that_another_pipeline_has_is_refused_before_it_writes(world: Wor
     """Its ledger is about another topic: to go on from there would skip or repeat, so it is a loss by its words."""
     world.pipeline().run()
     other = f"{world.topic}-other"
-    make_again(AdminClient({"bootstrap.servers": world.kafka}), other)
+    create_topic_again(world.kafka, other, PARTITIONS)
     produce_numbers(world.kafka, other, 30, first=1000)
     with pytest.raises(DataLossError, match=world.topic):
         world.pipeline(source={"subscribe": other}).run()
     assert world.numbers() == list(range(COUNT))
     assert world.batch_id() == 3
-
-
-def make_again(admin: AdminClient, topic: str) -> None:
-    """Create a topic whose deletion may still be under way."""
-    deadline = time.monotonic() + 30
-    while True:
-        try:
-            admin.create_topics([NewTopic(topic, PARTITIONS, 1)])[topic].result(30)
-            return
-        except Exception as error:
-            if "already exists" not in str(error) or time.monotonic() > deadline:
-                raise
 
 
 @pytest.mark.slow
