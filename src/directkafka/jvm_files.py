@@ -1,15 +1,15 @@
 """Files by which the Python processes of one JVM of Spark tell each other something.
 
 Spark forks a process for each task that runs at the same time, ends those that were idle for a minute, and plans each
-read in a process of its own. None of them knows what another one has said or asked. The files are this user's alone,
-and named after the JVM: what an earlier one has left is nobody's, and goes after some days.
+read in a process of its own. None of them knows what another one has said or asked. Each JVM has a folder, below one
+that is this user's alone. It goes some days after the JVM has ended.
 """
 
 from __future__ import annotations
 
 import hashlib
 import os
-import stat
+import shutil
 import sys
 import tempfile
 import time
@@ -17,24 +17,25 @@ from contextlib import suppress
 from pathlib import Path
 from typing import Final
 
+from directkafka.own_folders import USER_ID, refuse_others
 from directkafka.python_worker import is_python_worker
 
-_USER_ID: Final = os.getuid() if hasattr(os, "getuid") else None
-_FOLDER: Final = f"directkafka-jvms-{_USER_ID or 0}"
+_FOLDER: Final = f"directkafka-jvms-{USER_ID}"
 #: Fields of ``/proc/PID/stat`` behind the name: the parent; and when it began, since process ids are used again.
 _PARENT: Final = 1
 _BEGUN: Final = 19
-#: After this time a file goes, in seconds; a JVM that runs for longer has none then.
+#: After this time the folder of a JVM that has ended goes, in seconds; and that of one in another container, which
+#: cannot be told from one that has ended.
 _KEPT_S: Final = 7 * 24 * 3600
 
 
-def is_first(name: str) -> bool:
-    """Whether no process of this JVM has asked that of this name before; also where no process can know."""
+def claim(name: str) -> bool:
+    """Whether this is the first call for a name among the JVM's processes; True where that cannot be known."""
     jvm = _jvm()
     if jvm is None:
         return True
     try:
-        path = _path(jvm, f"first {name}")
+        path = _make_folder(jvm) / _digest(f"claim {name}")
     except OSError:  # Nowhere to leave a file.
         return True
     try:
@@ -43,34 +44,33 @@ def is_first(name: str) -> bool:
         return False
     except OSError:
         return True
-    _remove_old(path.parent)
     return True
 
 
-def kept(name: str) -> bytes | None:
-    """What a process of this JVM has kept under a name; None where there is nothing.
+def read(name: str) -> bytes | None:
+    """What a process of this JVM has written under a name; None where there is nothing.
 
-    Also where the system does not tell when the JVM began: another one may have had its number.
+    None also where the system does not tell when the JVM began: an earlier one may have had its number.
     """
     jvm = _jvm()
     if jvm is None or not _stat(jvm, _BEGUN):
         return None
     with suppress(OSError):
-        return _path(jvm, name).read_bytes()
+        refuse_others(_root())
+        return (_folder(jvm) / _digest(name)).read_bytes()
     return None
 
 
-def keep(name: str, content: bytes) -> None:
-    """Keep something for the processes of this JVM, if that can be done."""
+def write(name: str, content: bytes) -> None:
+    """Write something for the processes of this JVM, if that can be done."""
     jvm = _jvm()
     if jvm is None or not _stat(jvm, _BEGUN):
         return
     with suppress(OSError):
-        path = _path(jvm, name)
+        path = _make_folder(jvm) / _digest(name)
         part = path.with_suffix(f".{os.getpid()}")
         part.write_bytes(content)
         part.replace(path)
-        _remove_old(path.parent)
 
 
 def _jvm() -> int | None:
@@ -85,21 +85,32 @@ def _jvm() -> int | None:
     return parent if spec is not None and spec.name.startswith("pyspark.") else None
 
 
-def _path(jvm: int, name: str) -> Path:
-    """The file of a name, in a folder that is made if it is not there.
+def _root() -> Path:
+    return Path(tempfile.gettempdir()) / _FOLDER
+
+
+def _folder(jvm: int) -> Path:
+    return _root() / f"{jvm}-{_stat(jvm, _BEGUN)}"
+
+
+def _make_folder(jvm: int) -> Path:
+    """The JVM's folder, which is made if it is not there.
 
     Raises:
-        OSError: the folder is not this user's alone, or cannot be made.
+        OSError: there is no place for it, or what has the name of the folder above is not this user's alone.
     """
-    folder = Path(tempfile.gettempdir()) / _FOLDER
-    folder.mkdir(mode=0o700, exist_ok=True)
-    found = folder.lstat()
-    is_ours = stat.S_ISDIR(found.st_mode) and found.st_uid == _USER_ID and not found.st_mode & 0o077
-    # In one of somebody else's, or behind a link, old files would be removed.
-    if _USER_ID is not None and not is_ours:
-        raise PermissionError(f"{folder} is not this user's alone")
-    digest = hashlib.sha256(f"{_stat(jvm, _BEGUN)} {name}".encode()).hexdigest()[:24]
-    return folder / f"{jvm}-{digest}"
+    root, folder = _root(), _folder(jvm)
+    root.mkdir(mode=0o700, exist_ok=True)
+    # In somebody else's folder, or behind a link, we would remove what is not ours.
+    refuse_others(root)
+    with suppress(FileExistsError):
+        folder.mkdir(mode=0o700)
+        _remove_old(root)
+    return folder
+
+
+def _digest(name: str) -> str:
+    return hashlib.sha256(name.encode()).hexdigest()[:24]
 
 
 def _stat(process: int, field: int) -> str:
@@ -109,8 +120,10 @@ def _stat(process: int, field: int) -> str:
     return ""
 
 
-def _remove_old(folder: Path) -> None:
-    for path in folder.iterdir():
+def _remove_old(root: Path) -> None:
+    for folder in root.iterdir():
+        jvm, _, begun = folder.name.partition("-")
+        is_running = bool(begun) and jvm.isdecimal() and _stat(int(jvm), _BEGUN) == begun
         with suppress(OSError):  # Another process has just removed it.
-            if path.stat().st_mtime < time.time() - _KEPT_S:
-                path.unlink()
+            if not is_running and folder.lstat().st_mtime < time.time() - _KEPT_S:
+                shutil.rmtree(folder)

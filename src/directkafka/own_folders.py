@@ -47,6 +47,22 @@ def refuse_foreign(folder: Path) -> None:
             raise PermissionError(f"other users may write to {parent} (mode {mode:04o})")
 
 
+def refuse_others(folder: Path) -> None:
+    """Refuse what is no folder of this user's alone, or a link, in a place where everybody may make folders.
+
+    Args:
+        folder: below a folder such as ``/tmp``.
+
+    Raises:
+        PermissionError: it is such a one.
+        FileNotFoundError: there is none.
+    """
+    found = folder.lstat()
+    is_open = found.st_mode & (stat.S_IRWXG | stat.S_IRWXO)
+    if _IS_POSIX and (not stat.S_ISDIR(found.st_mode) or found.st_uid != USER_ID or is_open):
+        raise PermissionError(f"{folder} is no folder of user {USER_ID} alone")
+
+
 @cache
 def _is_private(group_id: int) -> bool:
     """Whether a group is the one that has this user's name and no other member."""

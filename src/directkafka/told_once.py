@@ -21,5 +21,5 @@ def warn_once(logger: logging.Logger, message: str, *arguments: object) -> None:
     with _lock:
         is_new = line not in _told
         _told.add(line)
-    if is_new and jvm_files.is_first(line):
+    if is_new and jvm_files.claim(line):
         logger.warning(message, *arguments)

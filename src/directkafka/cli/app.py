@@ -122,13 +122,15 @@ def stopped_by_signals(pipeline: Pipeline) -> Iterator[None]:
 
 @contextmanager
 def _spark_may_end(asked: Sequence[str], *, is_starting: bool = False) -> Iterator[None]:
-    """Say what the end of Spark has broken, and no more, if one of these signals has asked for a stop."""
+    """Where one of these signals has asked for a stop, only say what the end of Spark has broken; raise all else."""
     try:
         yield
     except Exception as error:
+        if not asked:
+            raise
         from directkafka.pipeline.application.spark_end import is_of_the_end, words_of
 
-        if not (asked and is_of_the_end(error, is_starting=is_starting)):
+        if not is_of_the_end(error, is_starting=is_starting):
             raise
         log.debug("what the end of Spark has broken", exc_info=True)
         found = one_line(f"{type(error).__name__}: {words_of(error)}")

@@ -8,7 +8,7 @@ longer to import than everything else.
 from __future__ import annotations
 
 from collections.abc import Iterator
-from typing import TYPE_CHECKING, Protocol
+from typing import Protocol
 
 import pyarrow as pa
 from pyspark import TaskContext
@@ -18,9 +18,6 @@ from directkafka.kafka.consumer.range_task import RangeTask, ReadCount
 from directkafka.kafka.network.connection_pool import close_idle
 from directkafka.offsets import OffsetRange
 from directkafka.python_worker import freeze_imports
-
-if TYPE_CHECKING:
-    pass
 
 
 class Proof(Protocol):

@@ -12,13 +12,13 @@ from collections.abc import Iterator
 from directkafka.errors import BrokerAccessError, BrokerUnreachableError
 from directkafka.kafka.network.kerberos import forget_tickets
 from directkafka.kafka.network.oauth import forget_token
-from directkafka.kafka.network.tls_errors import ServerSettings, tls_refusal
+from directkafka.kafka.network.tls_errors import RemedyWords, tls_refusal
 from directkafka.kafka.protocol.error_codes import ErrorCode
 from directkafka.options.client import ClientOptions
 from directkafka.options.security.sasl import AWS_MSK_IAM, GSSAPI, OAUTHBEARER
 
-_BROKER = ServerSettings(
-    without_tls=("Set kafka.security.protocol to PLAINTEXT or SASL_PLAINTEXT, or use the address of its TLS listener"),
+_BROKER = RemedyWords(
+    without_tls="Set kafka.security.protocol to PLAINTEXT or SASL_PLAINTEXT, or use the address of its TLS listener",
     certificate="the broker's ssl.keystore.location",
     trusted="the broker's ssl.truststore.location",
     handshake="its ssl.enabled.protocols, ssl.cipher.suites and ssl.client.auth",

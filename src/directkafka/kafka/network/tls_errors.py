@@ -17,8 +17,8 @@ _ABOUT_PROTOCOL = ("HANDSHAKE_FAILURE", "PROTOCOL_VERSION", "INSUFFICIENT_SECURI
 _NOT_TLS = ("WRONG_VERSION_NUMBER", "HTTP_REQUEST", "UNKNOWN_PROTOCOL", "PACKET_LENGTH_TOO_LONG")
 
 
-class ServerSettings(NamedTuple):
-    """Where to look at a server of some kind, as remedies say it.
+class RemedyWords(NamedTuple):
+    """What remedies say of one kind of server.
 
     Attributes:
         without_tls: what to do where it does not speak TLS.
@@ -38,7 +38,7 @@ def tls_refusal(
     trust_store: TrustStore | None,
     key_store: KeyStore | None,
     *,
-    server: ServerSettings,
+    server: RemedyWords,
     prefix: str = "kafka.",
 ) -> tuple[str, str] | None:
     """Cause and remedy of a refusal; None when another try may succeed.
@@ -60,13 +60,13 @@ def tls_refusal(
     if "ALERT" in reason and any(part in reason for part in _ABOUT_PROTOCOL):
         return (
             f"it refused the TLS handshake ({reason})",
-            f"Compare {server.handshake}; 1.2 and 1.3 are spoken here",
+            f"Compare {server.handshake}; TLS 1.2 and 1.3 are spoken here",
         )
     return None
 
 
 def _untrusted(
-    error: ssl.SSLCertVerificationError, store: TrustStore | None, server: ServerSettings, prefix: str
+    error: ssl.SSLCertVerificationError, store: TrustStore | None, server: RemedyWords, prefix: str
 ) -> tuple[str, str]:
     if error.verify_code in _WRONG_HOST:
         return (
@@ -79,16 +79,16 @@ def _untrusted(
             f"its certificate, or one that signed it, is not valid now ({error.verify_message})",
             f"Renew it in {server.certificate}, and look at this machine's clock",
         )
-    trusted = f"the system's own, for {prefix}ssl.truststore.location is not given"
-    if store is not None:
-        trusted = f"{store.prefix}{store.setting}"
-    return (
-        f"its certificate is signed by nobody who is trusted ({error.verify_message})",
-        f"The trusted certificates are those of {trusted}: put the authority's certificate there",
+    remedy = (
+        "Only the system's own certificates are trusted: give that of the authority with "
+        f"{prefix}ssl.truststore.location or ssl.ca.location"
     )
+    if store is not None:
+        remedy = f"Put the certificate of the authority into what {store.prefix}{store.setting} gives"
+    return f"its certificate is signed by nobody who is trusted ({error.verify_message})", remedy
 
 
-def _unwelcome(reason: str, store: KeyStore | None, server: ServerSettings, prefix: str) -> tuple[str, str]:
+def _unwelcome(reason: str, store: KeyStore | None, server: RemedyWords, prefix: str) -> tuple[str, str]:
     if store is None:
         return (
             f"it asks for a client's certificate, and none is given ({reason})",

@@ -7,6 +7,7 @@ they go on with what is known. That the registry does not have a schema is belie
 
 from __future__ import annotations
 
+import hashlib
 import json
 import re
 import time
@@ -69,9 +70,9 @@ class RegistryClient:
     def __init__(self, registry: Registry) -> None:
         self._registry = registry
         self._service = RestService(registry)
-        place = " ".join(registry.urls)
-        self._schemas = KnownAnswers[int, RegisteredSchema](place, "schema", dump=asdict, load=RegisteredSchema.load)
-        self._ids = KnownAnswers[UUID, int](place, "GUID", dump=int, load=int)
+        asked = _asked(registry)
+        self._schemas = KnownAnswers[int, RegisteredSchema](f"schema {asked}", dump=asdict, load=RegisteredSchema.load)
+        self._ids = KnownAnswers[UUID, int](f"GUID {asked}", dump=int, load=int)
         #: When, what was wanted, and why it is not there. No error: its traceback would keep a batch's memory.
         self._missed: dict[int | UUID, tuple[float, str, str]] = {}
 
@@ -121,12 +122,12 @@ class RegistryClient:
 
     def _asked_once(self, known: KnownAnswers[Key, Found], key: Key, ask: Callable[[], Found]) -> Found:
         """What never changes is asked for once; that it is not there is believed for some seconds."""
-        if (found := known.get(key)) is not None:
-            return found
         now = time.monotonic()
         missed_at, wanted, cause = self._missed.get(key, (-_MISSED_S, "", ""))
         if now - missed_at < _MISSED_S:
             raise SchemaNotFoundError(registry=self._registry.shown, wanted=wanted, cause=cause)
+        if (found := known.get(key)) is not None:
+            return found
         try:
             found = ask()
         except SchemaNotFoundError as error:
@@ -211,7 +212,8 @@ class RegistryClient:
                 continue
             if key in around or len(around) == _REFERENCES_DEPTH_MAX or len(texts) == _REFERENCES_MAX:
                 raise self._service.malformed(
-                    f"the references of its schemas go in a circle, or are more than {_REFERENCES_MAX}"
+                    f"the references of its schemas go in a circle, or are more than {_REFERENCES_MAX}, or go deeper "
+                    f"than {_REFERENCES_DEPTH_MAX}"
                 )
             referred = self._version(key[0], str(key[1]))
             self._add_references(referred, texts, (*around, key))
@@ -244,6 +246,14 @@ def client_of(registry: Registry) -> RegistryClient:
         registry: where it is, and who asks.
     """
     return RegistryClient(registry)
+
+
+def _asked(registry: Registry) -> str:
+    """A digest of who is asked and by whom: who may see a schema is the registry's to say, to each login."""
+    login = [None if secret is None else secret.reveal() for secret in (registry.user, registry.token)]
+    stores = repr((registry.trust_store, registry.key_store))
+    text = json.dumps([registry.urls, login, stores, registry.check_hostname])
+    return hashlib.sha256(text.encode()).hexdigest()
 
 
 def _text(answer: dict[str, Any]) -> str:

@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
-import hashlib
 import json
 from collections.abc import Callable
-from typing import Any, Generic, TypeVar
+from typing import Any, Final, Generic, TypeVar
 
 from directkafka import jvm_files
+
+#: Of what is written. Processes of one JVM may have two releases of this library, which do not read one another's.
+_FORMAT: Final = 1
 
 Key = TypeVar("Key")
 Answer = TypeVar("Answer")
@@ -17,16 +19,13 @@ class KnownAnswers(Generic[Key, Answer]):
     """Answers by what was asked for.
 
     Args:
-        registry: its addresses, in one text.
-        kind: what the answers are, for who looks for others of the same registry.
+        asked: who was asked, and for what kind of answers: others see those with the same text.
         dump: an answer as JSON has it.
         load: the answer again.
     """
 
-    def __init__(
-        self, registry: str, kind: str, *, dump: Callable[[Answer], object], load: Callable[[Any], Answer]
-    ) -> None:
-        self._place = f"{registry} {kind}"
+    def __init__(self, asked: str, *, dump: Callable[[Answer], object], load: Callable[[Any], Answer]) -> None:
+        self._asked = asked
         self._dump, self._load = dump, load
         self._answers: dict[Key, Answer] = {}
 
@@ -36,11 +35,8 @@ class KnownAnswers(Generic[Key, Answer]):
 
     def get(self, key: Key) -> Answer | None:
         """The answer, if it is known."""
-        if key not in self._answers and (content := jvm_files.kept(self._name(key))) is not None:
-            digest, _, text = content.partition(b"\n")
-            # A machine that lost its power may have left a part of a file.
-            if digest == _digest(text):
-                self._answers[key] = self._load(json.loads(text))
+        if key not in self._answers and (content := jvm_files.read(self._name(key))) is not None:
+            self._answers[key] = self._load(json.loads(content))
         return self._answers.get(key)
 
     def put(self, key: Key, answer: Answer) -> None:
@@ -48,12 +44,7 @@ class KnownAnswers(Generic[Key, Answer]):
         if key in self._answers:
             return
         self._answers[key] = answer
-        text = json.dumps(self._dump(answer)).encode()
-        jvm_files.keep(self._name(key), _digest(text) + b"\n" + text)
+        jvm_files.write(self._name(key), json.dumps(self._dump(answer)).encode())
 
     def _name(self, key: Key) -> str:
-        return f"{self._place} {key}"
-
-
-def _digest(text: bytes) -> bytes:
-    return hashlib.sha256(text).hexdigest().encode()
+        return f"{_FORMAT} {self._asked} {key}"

@@ -1,8 +1,8 @@
 """Requests of a schema registry's REST API, Confluent's, tried again while the registry is away.
 
 That the registry has no such schema is believed of the registry itself alone, by its own error code: what a proxy
-answers on the way says nothing about schemas. Nothing that the server says is shown but its own error message; no login
-is sent where a redirect leads.
+answers on the way says nothing about schemas. Of what the server says, only its own error message is shown. No login is
+sent to where a redirect leads.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ from tenacity import Retrying, retry_if_exception_type, stop_after_attempt, stop
 
 from directkafka.errors.registry import RegistryAccessError, RegistryUnavailableError, SchemaNotFoundError
 from directkafka.kafka.network.tls import make_context
-from directkafka.kafka.network.tls_errors import ServerSettings, tls_refusal
+from directkafka.kafka.network.tls_errors import RemedyWords, tls_refusal
 from directkafka.options.registry import BASIC, Registry
 from directkafka.plain_text import one_line
 
@@ -43,7 +43,7 @@ _REFUSED: Final = frozenset({HTTPStatus.UNAUTHORIZED, HTTPStatus.FORBIDDEN, HTTP
 _NOT_TAKEN: Final = frozenset({HTTPStatus.CONFLICT, HTTPStatus.UNPROCESSABLE_ENTITY})
 #: The registry's own codes: no such subject, version or schema.
 _NOT_FOUND: Final = frozenset({40401, 40402, 40403})
-_SERVER: Final = ServerSettings(
+_SERVER: Final = RemedyWords(
     without_tls="Begin its address with http://, or use that of its TLS listener",
     certificate="the registry",
     trusted="those that the registry trusts",
@@ -122,6 +122,8 @@ class RestService:
 
         Raises:
             ConnectionError: none does.
+            SchemaNotFoundError: it does not have what is asked for.
+            RegistryAccessError: it refuses, or its answer is too large.
         """
         silent = []
         for url in self._registry.urls:
@@ -144,7 +146,7 @@ class RestService:
         except _TooLargeError:
             told = self._too_large(wanted)
         except (OSError, HTTPException, UnicodeError) as error:
-            told = self._silence(error.reason if isinstance(error, urllib.error.URLError) else error)
+            told = self._connection_error(error.reason if isinstance(error, urllib.error.URLError) else error)
         else:
             return content
         # Not behind the new error: Spark brings all that led to an error to the driver, headers included.
@@ -167,10 +169,10 @@ class RestService:
 
     def _too_large(self, wanted: str) -> RegistryAccessError:
         cause = f"its answer for {wanted} has more than {_ANSWER_BYTES_MAX} bytes"
-        remedy = "Give the schema of the columns yourself, or split the one that is registered"
+        remedy = "Register a smaller schema; if only that of the columns is so large, give it yourself"
         return RegistryAccessError(registry=self._registry.shown, cause=cause, remedy=remedy)
 
-    def _silence(self, reason: object) -> Exception:
+    def _connection_error(self, reason: object) -> Exception:
         registry, refusal = self._registry, None
         if isinstance(reason, ssl.SSLError):
             prefix = registry.option.removesuffix("url")

@@ -1,13 +1,13 @@
-"""The end of Spark under a run: whether an error is what it has broken, or the run's own."""
+"""Errors of a run whose Spark has ended: whether they come from that end, or are the run's own."""
 
 from __future__ import annotations
 
 from py4j.protocol import Py4JError, Py4JJavaError
-from pyspark.errors import PySparkException, PySparkRuntimeError
+from pyspark.errors import PySparkException
 
 from directkafka.errors import EnvironmentFaultError, TransformError, WorkerLostError
 from directkafka.pipeline.application.spark_application import is_gone
-from directkafka.pipeline.execution.executor_errors import spark_is_gone
+from directkafka.pipeline.execution.executor_errors import UNANSWERED, spark_is_gone
 from directkafka.pipeline.retry import may_pass
 
 
@@ -20,10 +20,11 @@ def words_of(error: Exception) -> str:
 
 
 def is_of_the_end(error: Exception, *, is_starting: bool) -> bool:
-    """Whether an error is what a Spark that was ended makes of its start or of the batch in flight.
+    """Whether an error comes from the end of Spark, which broke its own start or the batch in flight.
 
-    A JVM that ends while it starts has many words for it. Later all else is the pipeline's own failure, also if Spark
-    has ended meanwhile: a commit whose outcome is unknown, records that are lost, a row that is refused, a bug.
+    A JVM that ends while it starts has many words for it. After the start only a lost process and a call without an
+    answer come from that end. All else is the pipeline's own failure, also if Spark has ended meanwhile: a commit whose
+    outcome is unknown, records that are lost, a row that is refused, a bug.
     """
     if isinstance(error, EnvironmentFaultError | WorkerLostError):
         return True
@@ -40,5 +41,4 @@ def _is_of_a_broken_call(error: Exception) -> bool:
     """Whether a call into the JVM got no answer; a failure that the JVM has told is one, as Py4JJavaError is."""
     # What ends a job is told as the transform's.
     cause = error.__cause__ if isinstance(error, TransformError) else error
-    broken = (Py4JError, PySparkRuntimeError, ConnectionError, EOFError)
-    return isinstance(cause, broken) and not isinstance(cause, Py4JJavaError)
+    return isinstance(cause, UNANSWERED) and not isinstance(cause, Py4JJavaError)

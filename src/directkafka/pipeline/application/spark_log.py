@@ -11,7 +11,6 @@ from __future__ import annotations
 
 import os
 import re
-import stat
 import tempfile
 import threading
 import time
@@ -19,6 +18,8 @@ from collections.abc import Callable
 from contextlib import suppress
 from pathlib import Path
 from typing import Final
+
+from directkafka.own_folders import USER_ID, refuse_others
 
 #: A log that is longer loses its beginning.
 _BYTES_MAX: Final = 32 * 1024 * 1024
@@ -29,8 +30,7 @@ _LOOK_S: Final = 1.0
 #: So many logs of earlier runs are kept.
 _FILES_MAX: Final = 20
 
-_USER_ID = os.getuid() if hasattr(os, "getuid") else 0
-_FOLDER: Final = f"directkafka-logs-{_USER_ID}"
+_FOLDER: Final = f"directkafka-logs-{USER_ID}"
 #: A line as :class:`~directkafka.plain_text.PlainFormatter` writes it.
 _OURS = re.compile(rb"\d{4}-\d\d-\d\d \d\d:\d\d:\d\d,\d{3} [A-Z]+ directkafka[.\w]*: ")
 #: How lines begin that a JVM of Spark prints each time.
@@ -121,8 +121,8 @@ def _folder_of_logs() -> Path:
     """The user's folder for these logs; one for this run alone, where somebody else has made a folder of its name."""
     folder = Path(tempfile.gettempdir()) / _FOLDER
     folder.mkdir(mode=0o700, exist_ok=True)
-    found = folder.lstat()
-    if stat.S_ISDIR(found.st_mode) and found.st_uid == _USER_ID and not found.st_mode & 0o077:
+    with suppress(PermissionError):
+        refuse_others(folder)
         return folder
     return Path(tempfile.mkdtemp(prefix=f"{_FOLDER}-"))
 

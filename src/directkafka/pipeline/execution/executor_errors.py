@@ -94,7 +94,7 @@ def java_errors(error: BaseException) -> tuple[JavaError, ...]:
     return tuple(_java_errors(error))
 
 
-def is_gone(error: BaseException) -> bool:
+def _is_shut_down(error: BaseException) -> bool:
     """Whether the Spark application itself has ended, so that no task can say anything."""
     if isinstance(error, Py4JNetworkError):
         return True
@@ -179,7 +179,7 @@ def _raised(text: str) -> str:
 
 
 #: What Py4J and PySpark raise where a call into the JVM gets no answer.
-_UNANSWERED: Final = (Py4JError, PySparkRuntimeError, ConnectionError, EOFError)
+UNANSWERED: Final = (Py4JError, PySparkRuntimeError, ConnectionError, EOFError)
 
 
 def from_executor(error: Exception) -> DirectKafkaError:
@@ -192,7 +192,7 @@ def from_executor(error: Exception) -> DirectKafkaError:
             remedy="Run the pipeline again: it goes on from there. To find out why the JVM ended, read what Spark "
             "printed, and the kernel's log, which names each process that was killed because memory ran out.",
         )
-    if is_gone(error):
+    if _is_shut_down(error):
         return EnvironmentFaultError(
             what="Spark was shut down while the pipeline ran; nothing of the batch in flight was committed",
             remedy="Run the pipeline again, and stop it before Spark is stopped.",
@@ -249,7 +249,7 @@ def _causes(error: BaseException | None) -> Iterator[BaseException]:
 
 def spark_is_gone(error: BaseException) -> bool:
     """Whether the Spark application itself has ended, so that no task can say anything."""
-    return _java_is_gone(error) or is_gone(error)
+    return _java_is_gone(error) or _is_shut_down(error)
 
 
 def _java_is_gone(error: BaseException) -> bool:
@@ -261,7 +261,7 @@ def _java_is_gone(error: BaseException) -> bool:
         java_errors(error)
         # PySpark says of some calls that it cannot read the answer, and the error of the call is behind that.
         is_unanswered = any(
-            isinstance(cause, _UNANSWERED) and not isinstance(cause, Py4JJavaError) for cause in _causes(error)
+            isinstance(cause, UNANSWERED) and not isinstance(cause, Py4JJavaError) for cause in _causes(error)
         )
     except (Py4JError, OSError):  # Java has reported a failure and ended, so its exception cannot be asked what it was
         is_unanswered = True

@@ -85,6 +85,22 @@ def test_another_process_of_the_jvm_knows_what_one_has_asked_for_while_the_regis
         second.schema(8)
 
 
+def test_what_one_login_was_shown_is_not_shown_to_another_one(
+    server: RegistryServer, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(tempfile, "tempdir", str(tmp_path))
+    monkeypatch.setattr(jvm_files, "_jvm", os.getpid)
+    server.add(7, "string")
+    client_of(server.url, user="ann:secret-word").schema(7)
+    server.answers["/schemas/ids/7"] = 403, {"error_code": 403, "message": "no"}
+    assert client_of(server.url, user="ann:secret-word").schema(7).id == 7
+    for other in (client_of(server.url, user="bob:secret-word"), client_of(server.url, token="t-1")):
+        with pytest.raises(RegistryAccessError):
+            other.schema(7)
+    left = b"".join(path.read_bytes() + str(path).encode() for path in tmp_path.rglob("*") if path.is_file())
+    assert b"secret-word" not in left
+
+
 def test_a_version_brings_its_number_and_latest_is_asked_for_each_time(server: RegistryServer) -> None:
     server.add_version("clicks-value", "latest", 7, "string", schemaType="AVRO")
     client = client_of(server.url)
@@ -301,7 +317,7 @@ def test_an_answer_that_does_not_end_is_given_up_and_not_tried_again(
 def test_a_schema_of_a_million_fields_is_told(server: RegistryServer) -> None:
     fields = [{"name": f"field_{number}", "type": "int"} for number in range(1_000_000)]
     server.add(7, {"type": "record", "name": "Wide", "fields": fields})
-    with pytest.raises(RegistryAccessError, match=r"16777216 bytes\. Give the schema of the columns yourself"):
+    with pytest.raises(RegistryAccessError, match=r"16777216 bytes\. Register a smaller schema"):
         client_of(server.url).schema(7)
     assert len(server.asked) == 1
 
