@@ -35,16 +35,19 @@ Kind = Literal["postgres", "mysql"]
 DATABASES: dict[Kind, str] = {"postgres": "database", "mysql": "mysql_database"}
 
 POINTS = [point for point in FAULT_POINTS if point not in ELSEWHERE]
-#: Of MySQL, and of rows that the driver holds, the quick run has the points between which their commit differs; of
-#: MySQL's staged rows it has none.
-QUICK = {"commit.ledger_updated", "commit.rows_moved", "commit.answered"}
-ALL, NONE = ("postgres", "staged"), ("mysql", "staged")
+#: The quick run has all points of Postgres with staged rows, those at which the commit of held rows differs, and of
+#: MySQL, whose commit is the same template, the last one.
+QUICK = {
+    *(("postgres", point, "staged") for point in POINTS),
+    *(("postgres", f"commit.{name}", "held") for name in ("ledger_updated", "rows_moved", "answered")),
+    ("mysql", "commit.answered", "held"),
+}
 HELD, STAGED = 64 * 1024 * 1024, 0
 CASES = [
     pytest.param(
         kind, point, inline_bytes_max,
         id=f"{kind}-{point}-{way}",
-        marks=[pytest.mark.slow] * ((kind, way) == NONE or (point not in QUICK and (kind, way) != ALL)),
+        marks=() if (kind, point, way) in QUICK else pytest.mark.slow,
     )
     for kind in DATABASES for point in POINTS for way, inline_bytes_max in (("held", HELD), ("staged", STAGED))
 ]  # fmt: skip

@@ -47,8 +47,10 @@ EVERYWHERE = [("files", point) for point in [*POINTS, *FILES_ONLY]]
 EVERYWHERE += [(kind, point) for kind in ("delta", "delta-merge") for point in POINTS]
 
 #: A second place where a point is passed, which the long run is for. So is what tasks and the template do for both,
-#: and of a merge all but the moment when its version has got its place.
+#: of the template what is in ``test_engine_steps.py``, and of a merge all but the moment when its version has got its
+#: place.
 SECOND = {"log.entry_written@1", "log.entry_written@2", "log.slot_taken@1", "log.slot_taken@2", "log.slot_taken@5"}
+SECOND |= {"commit.begun@3", "commit.rows_moved@3", "commit.answered@3"}
 
 SHARED = {(kind, point) for kind in ("delta", "delta-merge") for point in POINTS if not point.startswith("log.")}
 SHARED |= {("delta-merge", point) for point in POINTS if point.startswith("log.entry_written")}

@@ -44,6 +44,7 @@ table = "flights"
 """
 
 
+@pytest.mark.slow  # without a process of its own: tests/real/monitoring
 def test_a_run_tells_its_health_and_metrics_and_logs_lines_of_json(
     kafka_broker: KafkaBroker, create_topic: Callable[..., str], tmp_path: Path
 ) -> None:

@@ -8,7 +8,13 @@ from decimal import Decimal
 from typing import Any
 
 import pytest
-from confluent_kafka.schema_registry import SchemaRegistryClient, record_subject_name_strategy
+from confluent_kafka import Producer
+from confluent_kafka.schema_registry import (
+    SchemaRegistryClient,
+    record_subject_name_strategy,
+    topic_record_subject_name_strategy,
+    topic_subject_name_strategy,
+)
 from confluent_kafka.schema_registry.avro import AvroDeserializer, AvroSerializer
 from confluent_kafka.schema_registry.json_schema import JSONSerializer
 from confluent_kafka.schema_registry.protobuf import ProtobufDeserializer, ProtobufSerializer
@@ -24,6 +30,9 @@ from directkafka.testing import KafkaBroker, SchemaRegistry
 
 # The server has 142 MB.
 pytestmark = [pytest.mark.real, pytest.mark.slow]
+
+#: The ids of the flights that are written as a record's key and as its value.
+PARTS = {7: MessageField.KEY, 8: MessageField.VALUE}
 
 
 @pytest.fixture(scope="module")
@@ -76,14 +85,37 @@ def test_avro_of_two_versions(
     ]  # fmt: skip
 
 
-def test_a_subject_by_the_record_s_name(
-    spark: SparkSession, kafka_broker: KafkaBroker, registry: SchemaRegistry, client: SchemaRegistryClient, topic: str
+@pytest.mark.parametrize(
+    ("strategy", "subject"),
+    [
+        (topic_subject_name_strategy, "{topic}-{part}"),
+        (record_subject_name_strategy, "air.Flight"),
+        (topic_record_subject_name_strategy, "{topic}-air.Flight"),
+    ],
+    ids=["topic", "record", "topic and record"],
+)
+def test_a_subject_of_keys_and_values_by_each_strategy(
+    strategy: Callable[[SerializationContext, str], str],
+    subject: str,
+    spark: SparkSession,
+    kafka_broker: KafkaBroker,
+    registry: SchemaRegistry,
+    client: SchemaRegistryClient,
+    topic: str,
 ) -> None:
-    config = {"subject.name.strategy": record_subject_name_strategy}
-    write = AvroSerializer(client, json.dumps(AVRO), conf=config)
-    produce(kafka_broker.bootstrap_servers, topic, [write(FLIGHT, value_of(topic))])
-    [row] = rows_of(spark, kafka_broker, registry, topic, "avro", value__registry__subject="air.Flight")
-    assert row["fare"] == Decimal("12.50")
+    write = AvroSerializer(client, json.dumps(AVRO), conf={"subject.name.strategy": strategy})
+    key, value = (write({**FLIGHT, "id": number}, SerializationContext(topic, part)) for number, part in PARTS.items())
+    producer = Producer({"bootstrap.servers": kafka_broker.bootstrap_servers})
+    producer.produce(topic, key=key, value=value)
+    assert producer.flush(60) == 0
+    session = spark.newSession()
+    dk.register(session)
+    options = {"kafka.bootstrap.servers": kafka_broker.bootstrap_servers, "subscribe": topic}
+    for part in ("key", "value"):
+        named = subject.format(topic=topic, part=part)
+        options |= {f"{part}.format": "avro", f"{part}.registry.url": registry.url, f"{part}.registry.subject": named}
+    [row] = session.read.format("directkafka").options(**options).load().collect()
+    assert [(part.id, part.fare) for part in (row.key, row.value)] == [(7, Decimal("12.50")), (8, Decimal("12.50"))]
 
 
 def test_a_schema_that_refers_to_another_one(

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import json
+import random
 import re
 import sqlite3
 from collections.abc import Callable
@@ -157,6 +159,62 @@ def test_dead_letters_are_not_replayed_into_a_table_whose_deleted_rows_are_gone(
     pipeline = world.pipeline({"shop": QUERY}, sinks=sinks, source=SOURCE, dead_letters=letters)
     with pytest.raises(OptionError, match="a row that was deleted since would come back"):
         pipeline.replay()
+
+
+@pytest.mark.slow
+def test_a_topic_whose_key_is_the_table_s_says_by_tombstones_what_is_deleted(
+    world: World, create_topic: Callable[..., str], tmp_path: Path
+) -> None:
+    """No connector of a database: a compacted topic of rows."""
+    world.topic = create_topic(partitions=3)
+    chance, table, producer = random.Random(3), dict[int, str](), Producer({"bootstrap.servers": world.kafka})
+    for number in range(300):
+        id_, name = chance.randrange(20), None if chance.random() < 0.3 else f"name {number}"
+        table = {**table, id_: name} if name else {other: text for other, text in table.items() if other != id_}
+        row = None if name is None else json.dumps({"name": name}).encode()
+        producer.produce(world.topic, key=b"%d" % id_, value=row, partition=id_ % 3)
+    assert producer.flush(60) == 0
+    options = {"mode": "upsert", "key": ["id"], "order": ["offset"], "delete": "deleted"}
+    sinks = [
+        PostgresSink(world.dsn, "shop", **options), SQLiteSink(tmp_path / "shop.sqlite", "shop", **options),
+        DuckDBSink(tmp_path / "shop.duckdb", "shop", **options), DeltaSink(tmp_path / "shop.delta", **options),
+    ]  # fmt: skip
+    query = "SELECT CAST(CAST(key AS STRING) AS INT) AS id, value.name, offset, value IS NULL AS deleted FROM source"
+    source = {"value.format": "json", "value.schema": "name STRING", "value.on.error": "fail"}
+    world.pipeline(query, sinks=sinks, source=source).run()
+    assert dict(world.query("SELECT id, name FROM shop")) == table
+    for connect, path in ((sqlite3.connect, "shop.sqlite"), (duckdb.connect, "shop.duckdb")):
+        with closing(connect(str(tmp_path / path))) as connection:  # type: ignore[operator]
+            assert dict(connection.execute("SELECT id, name FROM shop").fetchall()) == table
+    rows = DeltaTable(tmp_path / "shop.delta").to_pyarrow_table().select(["id", "name"]).to_pydict()
+    assert dict(zip(rows["id"], rows["name"], strict=True)) == table
+
+
+@pytest.mark.slow
+def test_a_letter_that_is_replayed_brings_no_row_back_whose_delete_marked_it(
+    world: World, create_topic: Callable[..., str]
+) -> None:
+    """The letters are older than the delete of one row and than the change of another; of the third they are all."""
+    world.topic = create_topic(partitions=1)
+    rows = [event("c", after={"id": number, "name": "odd"}, source=at(number)) for number in range(3)]
+    newer = event("u", after={"id": 1, "name": "newer"}, source=at(11))
+    send(world, *rows, event("d", before={"id": 0}, source=at(10)), newer)
+    options = {**COPY, "order": ["offset"], "delete_how": "soft", "truncate": False}
+
+    def pipeline(query: str) -> Pipeline:
+        letters = PostgresSink(world.dsn, "letters")
+        return world.pipeline(
+            query, sinks=PostgresSink(world.dsn, "shop", **options), source=SOURCE, dead_letters=letters
+        )
+
+    query = QUERY.replace(", op FROM", " FROM").replace("SELECT", "SELECT topic, partition,")
+    reason = ", CASE WHEN value.name = 'odd' THEN 'odd' END AS dead_letter_reason FROM source"
+    pipeline(query.replace(" FROM source", reason)).run()
+    assert sorted(world.query("SELECT id, name, deleted FROM shop")) == [(0, None, True), (1, "newer", False)]
+    assert pipeline(query).replay().replayed == 3
+    found = sorted(world.query("SELECT id, name, deleted FROM shop"))
+    assert found == [(0, None, True), (1, "newer", False), (2, "odd", False)]
+    assert world.query("SELECT * FROM letters") == []
 
 
 GUIDE = Path(__file__).parents[3] / "docs" / "guide" / "cdc.md"

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable
 from contextlib import closing
 from pathlib import Path
@@ -12,7 +13,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 import pytest
 from confluent_kafka import Producer
-from pyspark.sql import DataFrame
+from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as f
 from tests.contract.kafka_harness import read_committed, wait_until_stable
 from tests.real.pipeline.conftest import COUNT, QUERY, World
@@ -36,10 +37,21 @@ def by_python(source: DataFrame) -> DataFrame:
     return source.select("topic", "partition", "offset", number)
 
 
+def by_udf(source: DataFrame) -> DataFrame:
+    number = f.udf(lambda value: int(bytes(value)), "bigint")(f.col("value"))
+    return source.select("topic", "partition", "offset", number.alias("number"))
+
+
 def by_arrow(batch: pa.RecordBatch) -> pa.RecordBatch:
     columns = {name: batch.column(name) for name in ("topic", "partition", "offset")}
     texts = pa.array([text.decode() for text in batch.column("value").to_pylist()], pa.string())
     return pa.record_batch({**columns, "number": pc.cast(texts, pa.int64())})
+
+
+def by_arrow_or_null(batch: pa.RecordBatch) -> pa.RecordBatch:
+    columns = {name: batch.column(name) for name in ("topic", "partition", "offset")}
+    numbers = [int(value) if value.isdigit() else None for value in batch.column("value").to_pylist()]
+    return pa.record_batch({**columns, "number": pa.array(numbers, pa.int64())})
 
 
 def add(world: World, *values: bytes, partition: int = 0) -> None:
@@ -76,6 +88,7 @@ def mixed(world: World, bad: dict[int, bytes]) -> World:
     [
         pytest.param(QUERY, BAD, id="sql", marks=pytest.mark.slow),
         pytest.param(by_python, BAD, id="python", marks=pytest.mark.slow),
+        pytest.param(by_udf, BAD, id="udf", marks=pytest.mark.slow),
         pytest.param(ArrowTransform(by_arrow), BAD, id="arrow", marks=pytest.mark.slow),
         pytest.param(ArrowTransform(by_arrow), {0: BAD[0]}, id="arrow-one"),
     ],
@@ -94,6 +107,32 @@ def test_records_for_which_the_transform_raises_are_set_apart(
     assert totals == [({"records": 2 * COUNT, "letters": len(bad), "(records set apart)": len(bad)},)]
     kept = mixed.query("SELECT count(*) FROM letters WHERE key = 'some key' AND timestamp IS NOT NULL")
     assert kept == [(len(bad),)]
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize(
+    ("transform", "lenient"),
+    [
+        (QUERY, QUERY.replace("CAST(CAST", "TRY_CAST(CAST")),
+        (ArrowTransform(by_arrow), ArrowTransform(by_arrow_or_null)),
+    ],
+    ids=["sql", "arrow"],
+)
+def test_each_record_set_apart_costs_no_more_jobs_than_twice_the_logarithm_of_all(
+    transform: Any, lenient: Any, mixed: World, spark: SparkSession
+) -> None:
+    def jobs_of(name: str, transform: Any) -> int:
+        scheduler = spark._jsc.sc().dagScheduler()
+        before = scheduler.numTotalJobs()
+        source, sink = {"maxOffsetsPerTrigger": None}, PostgresSink(mixed.dsn, name)
+        mixed.pipeline(transform, name=name, sinks=sink, source=source, dead_letters=policy(mixed)).run()
+        return int(scheduler.numTotalJobs() - before)
+
+    whole, cut = jobs_of("whole", lenient), jobs_of("cut", transform)
+    assert mixed.query("SELECT count(*) FROM letters") == [(len(BAD),)]
+    # One job writes the batch, and dead letters that are none take no job.
+    assert whole == 1
+    assert 0 < cut - whole <= 2 * math.log2(2 * COUNT + len(BAD)) * len(BAD)
 
 
 @pytest.mark.parametrize(

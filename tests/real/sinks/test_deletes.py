@@ -166,7 +166,7 @@ def test_order_decides_between_a_row_and_its_delete(base: Database, inline_bytes
 
 
 @BOTH_WAYS
-@pytest.mark.parametrize("how", [HARD, SOFT], ids=["hard", "soft"])
+@pytest.mark.parametrize("how", [pytest.param(HARD, id="hard"), pytest.param(SOFT, id="soft", marks=pytest.mark.slow)])
 def test_where_batches_end_changes_nothing(base: Database, how: dict[str, Any], inline_bytes_max: int) -> None:
     """The same changes in one batch and in many leave the same keys, with the values of those that are there."""
     random.seed(7)

@@ -91,6 +91,37 @@ def test_headers_name_the_schemas_of_values_whatever_columns_are_read(
     assert rows == [(1, None, 1), (2, "/2", 2)]
 
 
+@pytest.mark.slow
+@pytest.mark.parametrize("transform", [None, "SELECT offset, value, value_schema_id FROM source"], ids=["none", "sql"])
+def test_headers_name_the_schemas_of_values_that_a_pipeline_reads(
+    transform: str | None, servers: str, create_topic: Callable[..., str], registry: RegistryServer, tmp_path: Path
+) -> None:
+    """Without a transform rows stay in the worker that reads them."""
+    topic = create_topic(1)
+    registry.add_version(f"{topic}-value", "latest", 2, NEW)
+    producer = Producer({"bootstrap.servers": servers})
+    for number, schema, value in ((1, OLD, {"id": 1}), (2, NEW, {"id": 2, "page": ("string", "/2")})):
+        header = b"\0" + number.to_bytes(4, "big")
+        producer.produce(topic, written(schema, [value])[0], headers=[("__value_schema_id", header)])
+    assert producer.flush(60) == 0
+    source = {
+        "kafka.bootstrap.servers": servers, "subscribe": topic, "startingOffsets": "earliest",
+        "value.format": "avro", "value.registry.url": registry.url,
+    }  # fmt: skip
+    path = tmp_path / "clicks.sqlite"
+    dk.Pipeline(
+        "clicks",
+        source=source,
+        transform=transform,
+        sinks=dk.SQLiteSink(path, "clicks"),
+        trigger="available-now",
+        execution="auto" if transform is None else "spark",
+    ).run()
+    with closing(sqlite3.connect(path)) as connection:
+        query = "SELECT value ->> 'id', value ->> 'page', value_schema_id FROM clicks ORDER BY offset"
+        assert connection.execute(query).fetchall() == [(1, None, 1), (2, "/2", 2)]
+
+
 def test_keys_have_schemas_under_a_registry_too(
     reading: Reading, servers: str, create_topic: Callable[..., str], registry: RegistryServer
 ) -> None:

@@ -209,6 +209,12 @@ def _dead_letters(records: DataFrame, rejected: list[DataFrame], work: Work) -> 
     return found.select(*(name for name in records.columns if name != _FOUND), reason.alias(TOLD))
 
 
+def is_surely_empty(dead_letters: DataFrame) -> bool:
+    """Whether Spark sees by the plan alone that there are no rows: no job is needed then."""
+    rows = dead_letters._jdf.queryExecution().optimizedPlan().maxRows()
+    return bool(rows.isDefined()) and int(rows.get()) == 0
+
+
 def _unknown() -> Column:
     """What to say of a rejected row whose topic, partition and offset are those of no record."""
     told = [

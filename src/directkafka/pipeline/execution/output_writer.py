@@ -23,7 +23,9 @@ from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as f
 
 from directkafka.errors import SchemaMismatchError, TransformError
+from directkafka.pipeline.execution.dead_letters import is_surely_empty
 from directkafka.pipeline.execution.executor_errors import too_much_for_driver
+from directkafka.pipeline.execution.rejection import DEAD_LETTERS
 from directkafka.pipeline.execution.routes import Route
 from directkafka.pipeline.execution.write_task import PART, WriteTask, reports_of
 from directkafka.sinks.api import BatchAttempt, Sink, TaskReport, TaskWriter
@@ -103,6 +105,8 @@ class OutputWriter:
         """
         output = with_json_texts(output, self.schema)
         self._check_columns(arrow_schema(output))
+        if self.route.output == DEAD_LETTERS and is_surely_empty(output):
+            return (self._writer(name, task_count=1)(iter(())),)
         reports = self._by_driver(output, name) if 0 < record_count <= self._expected_max else None
         if reports is None:
             reports = self._by_tasks(output, name, range_count)
