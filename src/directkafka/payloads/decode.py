@@ -15,6 +15,7 @@ import numpy as np
 import pyarrow as pa
 
 from directkafka.errors import OptionError
+from directkafka.errors.registry import SchemaNotFoundError
 from directkafka.errors.streams import MalformedPayloadError
 from directkafka.errors.transport import Notes
 from directkafka.kafka.consumer.range_task import RangeTask
@@ -54,10 +55,12 @@ class RegisteredDecoder(Decoder, Protocol):
     Attributes:
         headers: of the records that are decoded next; None: their schemas are named in front of them.
         schema_ids: of the last column, the number of each record's schema.
+        missed_row: the first record whose schema the registry does not have, where that was an error.
     """
 
     headers: pa.Array | None
     schema_ids: pa.Array
+    missed_row: int | None
 
 
 class ChangeDecoder(Decoder, Protocol):
@@ -158,12 +161,16 @@ class BatchDecoder:
 
         Raises:
             MalformedPayloadError: a record that cannot be read, where that is an error.
+            SchemaNotFoundError: the registry does not have a record's schema, where that is an error.
         """
         columns = dict(zip(batch.schema.names, batch.columns, strict=True))
         unread: dict[int, list[str]] = {}
         for payload, decoder in self._decoders:
             columns[AS_IT_CAME[payload.column]] = columns[payload.column]
-            columns |= _decoded(payload, decoder, batch)
+            try:
+                columns |= _decoded(payload, decoder, batch)
+            except SchemaNotFoundError as error:
+                raise _of_record(error, place, cast(RegisteredDecoder, decoder).missed_row) from None
             if decoder.problems and payload.on_error == "fail":
                 raise _error(payload, place, decoder.problems)
             if payload.error_column is not None:
@@ -295,6 +302,17 @@ def _reasons(problems: dict[int, str], rows: int) -> pa.Array:
     numbers = np.full(rows, -1)
     numbers[list(problems)] = np.arange(len(problems))
     return pa.array(list(problems.values()), pa.string()).take(pa.array(numbers, mask=numbers < 0))
+
+
+def _of_record(error: SchemaNotFoundError, place: Place, row: int | None) -> SchemaNotFoundError:
+    """The error with the first record that names the schema."""
+    if row is None:
+        return error
+    topic, partition, offset = place(row)
+    record = f"the record in topic {topic}, partition {partition} at offset {offset}"
+    return SchemaNotFoundError(
+        registry=error.registry, wanted=f"{error.wanted}, which {record} names", cause=error.cause
+    )
 
 
 def _error(payload: Payload, place: Place, problems: dict[int, str]) -> MalformedPayloadError:

@@ -6,6 +6,7 @@ import json
 import random
 import re
 import sqlite3
+import time
 from collections.abc import Callable
 from contextlib import closing
 from pathlib import Path
@@ -237,3 +238,26 @@ def test_the_guide_works_as_it_stands(
     send(world, event("d", before={"id": 2}, source=at(30_000_000)))
     Pipeline.from_toml(tmp_path / "orders.toml").run()
     assert world.query("SELECT id, customer, price::text FROM orders") == [(1, "Ada", "2.50")]
+
+
+@pytest.mark.slow
+def test_the_guide_s_soft_deletes_are_cleaned_up_by_its_statement(
+    world: World, create_topic: Callable[..., str], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """What was deleted more than 7 days ago goes; what is there, or was deleted just now, stays."""
+    [file] = re.findall(r"```toml\n(.*?)```", GUIDE.read_text(), re.DOTALL)
+    [statement] = re.findall(r"```sql\n(DELETE .*?)```", GUIDE.read_text(), re.DOTALL)
+    world.topic = create_topic(partitions=1)
+    file = file.replace("shop.public.orders", world.topic).replace("truncate = true", 'delete_how = "soft"')
+    file = file.replace('name = "orders"', 'name = "orders"\ntrigger = "available-now"')
+    (tmp_path / "orders.toml").write_text(f'{file}delete_time = "source_ts"\n')
+    monkeypatch.setenv("KAFKA", world.kafka)
+    monkeypatch.setenv("DSN", world.dsn)
+    long_ago, now = at(1), {"lsn": 2, "ts_ms": time.time_ns() // 1_000_000}
+    rows = [event("c", after={"id": number, "customer": "Ada"}, source=long_ago) for number in range(3)]
+    deletes = [event("d", before={"id": number}, source=when) for number, when in ((0, long_ago), (1, now))]
+    send(world, *rows, *deletes)
+    Pipeline.from_toml(tmp_path / "orders.toml").run()
+    assert sorted(world.query("SELECT id, deleted FROM orders")) == [(0, True), (1, True), (2, False)]
+    world.query(statement)
+    assert sorted(world.query("SELECT id, deleted FROM orders")) == [(1, True), (2, False)]

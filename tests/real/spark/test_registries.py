@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 import sqlite3
 from collections.abc import Callable, Iterator
-from contextlib import closing
+from contextlib import closing, suppress
 from datetime import date
 from pathlib import Path
 from typing import Any
@@ -67,7 +67,8 @@ def test_records_of_several_schemas_are_rows_of_the_newest(
     assert errors[:4] == [None] * 4
     assert "does not have schema 7: HTTP 404" in errors[4]
     assert errors[5] == "it has 2 bytes, and a schema's number in front of a record has 5"
-    with pytest.raises(Exception, match="does not have schema 7"):
+    place = rf"which the record in topic {clicks}, partition 0 at offset 4 names: HTTP 404"
+    with pytest.raises(Exception, match=f"does not have schema 7, {place}"):
         reading(subscribe=clicks, **options).load().collect()
 
 
@@ -184,12 +185,14 @@ def clicked(session: SparkSession) -> list[int]:
 
 def python_workers() -> list[psutil.Process]:
     """Processes of this Spark's that run tasks: the children of its daemon."""
-    started = (child for one in psutil.Process().children() if one.name() == "java" for child in running_below(one))
-    return [worker for one in started if "daemon" in " ".join(one.cmdline()) for worker in running_below(one)]
-
-
-def running_below(process: psutil.Process) -> list[psutil.Process]:
-    return [child for child in process.children() if child.status() != psutil.STATUS_ZOMBIE]
+    found = []
+    for java in (child for child in psutil.Process().children() if child.name() == "java"):
+        for started in java.children():
+            # Those that plan reads come and go.
+            with suppress(psutil.NoSuchProcess):
+                if "daemon" in " ".join(started.cmdline()):
+                    found += [worker for worker in started.children() if worker.status() != psutil.STATUS_ZOMBIE]
+    return found
 
 
 def test_an_rdd_s_batches_are_typed(session: SparkSession, servers: str, clicks: str, registry: RegistryServer) -> None:

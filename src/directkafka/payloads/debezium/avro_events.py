@@ -8,6 +8,7 @@ from typing import Any
 
 import pyarrow as pa
 
+from directkafka.errors.registry import SchemaNotFoundError
 from directkafka.options.schemas.avro_texts import schema_text
 from directkafka.options.schemas.ddl import FieldType
 from directkafka.options.schemas.debezium import parse_event, row_type, with_logical_types
@@ -55,6 +56,7 @@ class DebeziumAvroDecoder:
         problems: why an event of the last column cannot be read, by its number.
         added: the columns beside the rows of the last column, by name.
         schema_ids: of the last column, the number of each event's schema; null where there is none.
+        missed_row: the first event whose schema, or whose key's, is not there, where that was an error.
     """
 
     def __init__(
@@ -66,6 +68,7 @@ class DebeziumAvroDecoder:
         self.problems: dict[int, str] = {}
         self.added: Mapping[str, pa.Array] = {}
         self.schema_ids: pa.Array = pa.nulls(0, pa.int32())
+        self.missed_row: int | None = None
 
     def decode(self, texts: pa.Array) -> pa.StructArray:
         """Decode a column.
@@ -82,7 +85,7 @@ class DebeziumAvroDecoder:
         texts = plain(texts)
         if isinstance(self._events, RegisteredDecoder):
             self._events.headers = self.headers
-        events = self._events.decode(texts)
+        events = self._decoded(self._events, texts)
         if isinstance(self._events, RegisteredDecoder):
             self.schema_ids = self._events.schema_ids
         tombstones = texts.is_null().to_numpy(zero_copy_only=False)
@@ -96,4 +99,14 @@ class DebeziumAvroDecoder:
             return pa.nulls(len(numbers), self._row), {}
         places = pa.array(numbers)
         self._keys.headers = None if self.headers is None else self.headers.take(places)
-        return self._keys.decode(self.keys.take(places)), self._keys.problems
+        return self._decoded(self._keys, self.keys.take(places), numbers), self._keys.problems
+
+    def _decoded(self, decoder: AvroDecoder | RegisteredDecoder, texts: pa.Array, numbers: Any = None) -> pa.Array:
+        """A column; ``numbers``: of the events that its texts belong to, where these are not all."""
+        try:
+            return decoder.decode(texts)
+        except SchemaNotFoundError:
+            assert isinstance(decoder, RegisteredDecoder), "only a registry's decoder asks for schemas"
+            row = decoder.missed_row
+            self.missed_row = row if numbers is None or row is None else int(numbers[row])
+            raise

@@ -56,6 +56,7 @@ class RegisteredDecoder:
         headers: of the records that are decoded next; None: nobody looks for schemas there.
         problems: what is wrong with a record of the last column, by its number.
         schema_ids: of the last column, the number of each record's schema; null where there is none.
+        missed_row: the first record whose schema is not there, where that was an error.
     """
 
     def __init__(self, columns: RecordColumns, client: RegistryClient, header: str, *, is_strict: bool = False) -> None:
@@ -69,6 +70,7 @@ class RegisteredDecoder:
         self.headers: pa.Array | None = None
         self.problems: dict[int, str] = {}
         self.schema_ids: pa.Array = pa.nulls(0, pa.int32())
+        self.missed_row: int | None = None
 
     def decode(self, texts: pa.Array) -> pa.Array:
         """Decode a column.
@@ -106,8 +108,12 @@ class RegisteredDecoder:
         self._replace_guids(frames)
         rows = np.flatnonzero(frames.schemas != NO_SCHEMA)
         # Numbers of schemas have 31 bits.
-        keys, places = np.unique((frames.messages[rows] << 32) | frames.schemas[rows], return_inverse=True)
-        found = [self._program(key & _NUMBER_MAX, frames.paths[key >> 32], missed) for key in keys.tolist()]
+        named = (frames.messages[rows] << 32) | frames.schemas[rows]
+        keys, firsts, places = np.unique(named, return_index=True, return_inverse=True)
+        found = [
+            self._program(key & _NUMBER_MAX, frames.paths[key >> 32], missed, row)
+            for key, row in zip(keys.tolist(), rows[firsts].tolist(), strict=True)
+        ]
         known = np.array([program if isinstance(program, int) else IS_UNKNOWN for program in found], np.int64)
         if len(rows):
             programs[rows] = known[places.reshape(-1)]
@@ -120,26 +126,30 @@ class RegisteredDecoder:
         """Put the numbers of schemas in place of their GUIDs, or say of their records why there is none."""
         rows, missed = np.flatnonzero(frames.schemas <= FIRST_GUID), list[UUID]()
         # Not all GUIDs: some may stand beside records that are null, or in headers that name nothing.
-        codes, places = np.unique(FIRST_GUID - frames.schemas[rows], return_inverse=True)
-        found = [self._id_of_guid(frames.guids[code], missed) for code in codes.tolist()]
+        codes, firsts, places = np.unique(FIRST_GUID - frames.schemas[rows], return_index=True, return_inverse=True)
+        found = [
+            self._id_of_guid(frames.guids[code], missed, row)
+            for code, row in zip(codes.tolist(), rows[firsts].tolist(), strict=True)
+        ]
         numbers = np.array([NO_SCHEMA if isinstance(number, str) else number for number in found], np.int64)
         frames.schemas[rows] = numbers[places]
         for row, place in zip(rows.tolist(), places.tolist(), strict=True) if NO_SCHEMA in numbers else ():
             if numbers[place] == NO_SCHEMA:
                 frames.problems[row] = str(found[place])
 
-    def _id_of_guid(self, guid: UUID, missed: list[UUID]) -> int | str:
+    def _id_of_guid(self, guid: UUID, missed: list[UUID], row: int) -> int | str:
         if len(missed) == _MISSED_MAX and not self._client.knows(guid):
             return f"the schema with the GUID {guid} was not asked for: {_MISSED_MAX} others of this batch are unknown"
         try:
             return self._client.id_of_guid(guid)
         except SchemaNotFoundError as error:
             if self._is_strict:
+                self.missed_row = row
                 raise
             missed.append(guid)
             return str(error)
 
-    def _program(self, number: int, indexes: tuple[int, ...], missed: list[int]) -> int | str:
+    def _program(self, number: int, indexes: tuple[int, ...], missed: list[int], row: int) -> int | str:
         key = number, indexes
         if key not in self._programs:
             if len(missed) == _MISSED_MAX and not self._client.knows(number):
@@ -150,6 +160,7 @@ class RegisteredDecoder:
                 registered = self._client.schema(number)
             except SchemaNotFoundError as error:
                 if self._is_strict:
+                    self.missed_row = row
                     raise
                 missed.append(number)
                 return str(error)

@@ -15,6 +15,7 @@ from tests.debezium_avro import EVENT, KEY, ROW, ROW_FIELDS, event, event_schema
 from tests.registry_server import RegistryServer, running
 
 from directkafka.errors import OptionError
+from directkafka.errors.registry import SchemaNotFoundError
 from directkafka.options.payloads import Payload, read_payloads
 from directkafka.options.spec import RawOptions
 from directkafka.payloads.debezium.avro_events import DebeziumAvroDecoder
@@ -74,6 +75,23 @@ def test_events_are_read_with_the_schemas_that_they_name(server: RegistryServer)
     assert decoder.added["position"].to_pylist() == [Decimal(77)] * 3 + [None] * 3
     assert decoder.schema_ids.to_pylist() == [1, 1, 1, None, 1, None]
     assert decoder.problems == {}
+
+
+@pytest.mark.parametrize(("unknown", "row"), [("value", 1), ("key", 2)])
+def test_the_event_whose_schema_or_whose_key_s_is_not_there_is_told_by_its_row(
+    unknown: str, row: int, server: RegistryServer
+) -> None:
+    decoder = cast(DebeziumAvroDecoder, decoder_of(payload_of(server.url, **{"value.on.error": "fail"})))
+    values = [framed(1, EVENT, event("c", after=PEN)), framed(1, EVENT, event("d")), None]
+    keys = [framed(2, KEY, {"id": number}) for number in range(3)]
+    if unknown == "value":
+        values[row] = framed(9, EVENT, event("d"))
+    else:
+        keys[row] = framed(9, KEY, {"id": row})
+    decoder.keys = pa.array(keys, pa.binary())
+    with pytest.raises(SchemaNotFoundError, match="does not have schema 9"):
+        decoder.decode(pa.array(values, pa.binary()))
+    assert decoder.missed_row == row
 
 
 def test_a_newer_table_is_read_with_the_columns_that_were_there(server: RegistryServer) -> None:

@@ -108,7 +108,8 @@ def test_where_records_are_set_apart_a_schema_must_be_there(server: RegistryServ
     client = RegistryClient(Registry(urls=(server.url,), option="value.registry.url"))
     strict = RegisteredDecoder(AvroRecords(parse_schema(json.dumps(NEW))), client, HEADER, is_strict=True)
     with pytest.raises(SchemaNotFoundError, match=r"does not have schema 9: .* set on\.error = null"):
-        strict.decode(pa.array([framed(9, OLD, {"id": 1})], pa.binary()))
+        strict.decode(pa.array([framed(2, NEW, {"id": 1, "page": None}), framed(9, OLD, {"id": 1})], pa.binary()))
+    assert strict.missed_row == 1
 
 
 def test_known_schemas_need_no_registry(decoder: RegisteredDecoder, server: RegistryServer) -> None:
