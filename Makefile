@@ -46,7 +46,7 @@ demo: setup ## the whole path at work: broker, Spark and Postgres on this machin
 # Four files at a time, since many tests wait, in the order that tests/conftest.py gives them; ARGS="-n 0" has them one after the other.
 SIDE_BY_SIDE := -n 4 --dist loadfile --no-loadscope-reorder
 
-# The static checks use one core. On the other one are made, meanwhile, the files that let the tests' processes start quickly.
+# The static checks use one core. Meanwhile the other one makes the files that let the tests' processes start quickly.
 checked_first = { $(VENV_PYTHON) -m tests.quick_start & } && $(MAKE) --no-print-directory lint && wait &&
 
 test: setup ## static checks, then all tests but the slow ones

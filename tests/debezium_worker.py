@@ -100,11 +100,16 @@ class DebeziumWorker:
             *_JVM_OPTIONS,
             f"-Djava.io.tmpdir={self._folder}",
             *("-cp", f"{jars}/*", "org.apache.kafka.connect.cli.ConnectStandalone"),
-            *(str(self._folder / name) for name in ("worker.properties", "connector.properties")),
+            *map(str, self.files),
         ]
         options = {"cwd": self._folder}
         self._server = ServerProcess(command, log_file=self.log_file, watchdog=self._watchdog, popen_options=options)
         return self
+
+    @property
+    def files(self) -> tuple[Path, Path]:
+        """What it is started with: Kafka Connect's properties, and the connector's."""
+        return self._folder / "worker.properties", self._folder / "connector.properties"
 
     @property
     def log_file(self) -> Path:
@@ -125,6 +130,10 @@ class DebeziumWorker:
         return self.start()
 
     def __exit__(self, *_: object) -> None:
+        self.close()
+
+    def close(self) -> None:
+        """End it, and remove its files."""
         self.kill()
         self._resources.close()
 

@@ -2,7 +2,7 @@
 
 Spark forks a process for each task that runs at the same time, ends those that were idle for a minute, and plans each
 read in a process of its own. None of them knows what another one has said or asked. Each JVM has a folder, below one
-that is this user's alone. It goes some days after the JVM has ended.
+that is this user's alone. Where a JVM makes its folder, those of JVMs go that ended some days ago.
 """
 
 from __future__ import annotations
@@ -14,10 +14,11 @@ import sys
 import tempfile
 import time
 from contextlib import suppress
+from functools import cache
 from pathlib import Path
 from typing import Final
 
-from directkafka.own_folders import USER_ID, refuse_others
+from directkafka.own_folders import USER_ID, refuse_unless_private
 from directkafka.python_worker import is_python_worker
 
 _FOLDER: Final = f"directkafka-jvms-{USER_ID}"
@@ -32,7 +33,7 @@ _KEPT_S: Final = 7 * 24 * 3600
 def claim(name: str) -> bool:
     """Whether this is the first call for a name among the JVM's processes; True where that cannot be known."""
     jvm = _jvm()
-    if jvm is None:
+    if jvm is None or not _stat(jvm, _BEGUN):
         return True
     try:
         path = _make_folder(jvm) / _digest(f"claim {name}")
@@ -56,7 +57,7 @@ def read(name: str) -> bytes | None:
     if jvm is None or not _stat(jvm, _BEGUN):
         return None
     with suppress(OSError):
-        refuse_others(_root())
+        refuse_unless_private(_root())
         return (_folder(jvm) / _digest(name)).read_bytes()
     return None
 
@@ -90,7 +91,7 @@ def _root() -> Path:
 
 
 def _folder(jvm: int) -> Path:
-    return _root() / f"{jvm}-{_stat(jvm, _BEGUN)}"
+    return _root() / f"{jvm}-{_stat(jvm, _BEGUN)}-{_boot()}"
 
 
 def _make_folder(jvm: int) -> Path:
@@ -102,7 +103,7 @@ def _make_folder(jvm: int) -> Path:
     root, folder = _root(), _folder(jvm)
     root.mkdir(mode=0o700, exist_ok=True)
     # In somebody else's folder, or behind a link, we would remove what is not ours.
-    refuse_others(root)
+    refuse_unless_private(root)
     with suppress(FileExistsError):
         folder.mkdir(mode=0o700)
         _remove_old(root)
@@ -120,10 +121,18 @@ def _stat(process: int, field: int) -> str:
     return ""
 
 
+@cache
+def _boot() -> str:
+    """Which start of the machine this is: process ids and times begin anew with each."""
+    with suppress(OSError):
+        return Path("/proc/sys/kernel/random/boot_id").read_text().strip()
+    return ""
+
+
 def _remove_old(root: Path) -> None:
     for folder in root.iterdir():
-        jvm, _, begun = folder.name.partition("-")
-        is_running = bool(begun) and jvm.isdecimal() and _stat(int(jvm), _BEGUN) == begun
+        jvm, begun, boot = [*folder.name.split("-", 2), "", ""][:3]
+        is_running = jvm.isdecimal() and boot == _boot() and bool(begun) and _stat(int(jvm), _BEGUN) == begun
         with suppress(OSError):  # Another process has just removed it.
             if not is_running and folder.lstat().st_mtime < time.time() - _KEPT_S:
                 shutil.rmtree(folder)

@@ -47,8 +47,10 @@ def refuse_foreign(folder: Path) -> None:
             raise PermissionError(f"other users may write to {parent} (mode {mode:04o})")
 
 
-def refuse_others(folder: Path) -> None:
-    """Refuse what is no folder of this user's alone, or a link, in a place where everybody may make folders.
+def refuse_unless_private(folder: Path) -> None:
+    """Refuse what is no folder of this user's alone, or a link; for a place where everybody may make folders.
+
+    A stricter rule than that of :func:`refuse_foreign`: no group may read there, and folders above are not looked at.
 
     Args:
         folder: below a folder such as ``/tmp``.

@@ -107,6 +107,7 @@ def test_what_somebody_else_has_put_in_the_folder_s_place_is_left_alone(
     old.mkdir()
     os.utime(old, (0, 0))
     there = sorted(elsewhere.iterdir())
+    assert read("a") is None
     be_of(os.getppid(), monkeypatch)
     write("b", b"2")
     assert claim("b")
@@ -127,7 +128,7 @@ def test_the_folder_of_a_jvm_that_ended_long_ago_goes_and_that_of_a_running_one_
 ) -> None:
     write("a", b"1")
     (running,) = (path.parent for path in tmp_path.rglob("*") if path.is_file())
-    ended, recent = running.with_name("1-99"), running.with_name("2-99")
+    ended, recent = running.with_name("1-never-x"), running.with_name("2-never-x")
     ended.mkdir()
     (ended / "a").touch()
     recent.mkdir()

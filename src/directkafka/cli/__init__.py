@@ -1,4 +1,4 @@
-"""The command line: a file for what a group of commands is about, one place that prints."""
+"""The command line: a file for each group of commands, and one place that prints."""
 
 from __future__ import annotations
 

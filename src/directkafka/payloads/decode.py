@@ -55,7 +55,7 @@ class RegisteredDecoder(Decoder, Protocol):
     Attributes:
         headers: of the records that are decoded next; None: their schemas are named in front of them.
         schema_ids: of the last column, the number of each record's schema.
-        missed_row: the first record whose schema the registry does not have, where that was an error.
+        missed_row: the first record that names the schema that is not there, where that was an error.
     """
 
     headers: pa.Array | None
@@ -122,6 +122,7 @@ def decode_batches(batches: Iterator[pa.RecordBatch], task: RangeTask) -> Iterat
 
     Raises:
         MalformedPayloadError: a record that cannot be read, where that is an error.
+        SchemaNotFoundError: the registry does not have a record's schema, where that is an error.
     """
     decoder = BatchDecoder(tuple(payload for payload in task.payloads if decodes(payload, task.columns)), task.columns)
     for batch in batches:
@@ -218,6 +219,7 @@ class DecodeRecords:
 
         Raises:
             MalformedPayloadError: a record that cannot be read, where that is an error.
+            SchemaNotFoundError: the registry does not have a record's schema, where that is an error.
         """
         with self.notes.signing():
             decoder = BatchDecoder(self.payloads, self.columns)

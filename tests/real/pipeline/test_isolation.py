@@ -118,7 +118,7 @@ def test_records_for_which_the_transform_raises_are_set_apart(
     ],
     ids=["sql", "arrow"],
 )
-def test_each_record_set_apart_costs_no_more_jobs_than_twice_the_logarithm_of_all(
+def test_records_set_apart_cost_no_more_jobs_each_than_twice_the_logarithm_of_all(
     transform: Any, lenient: Any, mixed: World, spark: SparkSession
 ) -> None:
     def jobs_of(name: str, transform: Any) -> int:

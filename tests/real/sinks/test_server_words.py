@@ -1,4 +1,4 @@
-"""Every word that a database's server knows, and each of Delta's columns, as a name in every mode."""
+"""Words that SQL knows as names: each of a server's own as a column in every mode, and as a table in one of them."""
 
 from __future__ import annotations
 
@@ -117,7 +117,7 @@ def test_columns_have_any_name(place: Place, mode: str) -> None:
 
 
 @pytest.mark.parametrize("mode", ["ignore", "upsert", "merge"])
-def test_keys_have_any_name(place: Place, mode: str) -> None:
+def test_keys_have_names_that_sql_knows(place: Place, mode: str) -> None:
     """A word that is taken for something else makes two keys one, or one two. MySQL's keys have 16 columns at most."""
     names = [word for word in place.words if word in ("select", "order", "user", "table", "key", "held", "coming")]
     sink = place.sink("flights", mode=mode, key=names, **({"add": ["n"]} if mode == "merge" else {}))

@@ -81,7 +81,7 @@ def _untrusted(
         )
     remedy = (
         "Only the system's own certificates are trusted: give that of the authority with "
-        f"{prefix}ssl.truststore.location or ssl.ca.location"
+        f"{prefix}ssl.truststore.location or {prefix}ssl.ca.location"
     )
     if store is not None:
         remedy = f"Put the certificate of the authority into what {store.prefix}{store.setting} gives"

@@ -56,7 +56,7 @@ class DebeziumAvroDecoder:
         problems: why an event of the last column cannot be read, by its number.
         added: the columns beside the rows of the last column, by name.
         schema_ids: of the last column, the number of each event's schema; null where there is none.
-        missed_row: the first event whose schema, or whose key's, is not there, where that was an error.
+        missed_row: the first event that names the schema that is not there, where that was an error.
     """
 
     def __init__(

@@ -12,7 +12,7 @@ import json
 import re
 import time
 from collections.abc import Callable, Mapping
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, fields
 from functools import cache, cached_property
 from typing import Any, Final, Self, TypeVar
 from urllib.parse import quote
@@ -20,6 +20,8 @@ from uuid import UUID
 
 from directkafka.errors.registry import SchemaNotFoundError, SchemaNotRegisteredError
 from directkafka.options.registry import Registry
+from directkafka.options.security.tls import KeyStore, TrustStore
+from directkafka.options.spec import Secret
 from directkafka.payloads.registry.known_answers import KnownAnswers
 from directkafka.payloads.registry.rest_service import SAID_LENGTH_MAX, RestService
 from directkafka.plain_text import one_line
@@ -31,6 +33,8 @@ _NUMBER_MAX: Final = (1 << 31) - 1
 #: How long it is believed that the registry does not have a schema, in seconds.
 _MISSED_S: Final = 5.0
 _DEFAULT_CONTEXT: Final = "."
+#: Ten milliseconds, once for each process and registry.
+_DIGEST_ROUNDS: Final = 20_000
 #: As the path of an address names another one.
 _CONTEXT: Final = re.compile(r"/contexts/:?\.?([^/:]+):?(?:/|$)")
 
@@ -124,7 +128,7 @@ class RegistryClient:
         """What never changes is asked for once; that it is not there is believed for some seconds."""
         now = time.monotonic()
         missed_at, wanted, cause = self._missed.get(key, (-_MISSED_S, "", ""))
-        if now - missed_at < _MISSED_S:
+        if now - missed_at < _MISSED_S and key not in known:
             raise SchemaNotFoundError(registry=self._registry.shown, wanted=wanted, cause=cause)
         if (found := known.get(key)) is not None:
             return found
@@ -249,11 +253,26 @@ def client_of(registry: Registry) -> RegistryClient:
 
 
 def _asked(registry: Registry) -> str:
-    """A digest of who is asked and by whom: who may see a schema is the registry's to say, to each login."""
-    login = [None if secret is None else secret.reveal() for secret in (registry.user, registry.token)]
-    stores = repr((registry.trust_store, registry.key_store))
+    """A digest of who is asked and by whom: who may see a schema is the registry's to say, to each login.
+
+    It is slow to make, so that nobody who sees a file's name finds a password by trying many.
+    """
+    stores = [_identity(store) for store in (registry.trust_store, registry.key_store)]
+    login = [_revealed(secret) for secret in (registry.user, registry.token)]
     text = json.dumps([registry.urls, login, stores, registry.check_hostname])
-    return hashlib.sha256(text.encode()).hexdigest()
+    return hashlib.pbkdf2_hmac("sha256", text.encode(), b"directkafka", _DIGEST_ROUNDS).hex()
+
+
+def _identity(store: TrustStore | KeyStore | None) -> dict[str, str | None] | None:
+    """What a store is, apart from how its options are called."""
+    if store is None:
+        return None
+    names = [field.name for field in fields(store) if field.name not in ("setting", "prefix")]
+    return {name: _revealed(getattr(store, name)) for name in names}
+
+
+def _revealed(value: Secret | str | None) -> str | None:
+    return value.reveal() if isinstance(value, Secret) else value
 
 
 def _text(answer: dict[str, Any]) -> str:

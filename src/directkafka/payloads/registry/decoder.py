@@ -56,7 +56,7 @@ class RegisteredDecoder:
         headers: of the records that are decoded next; None: nobody looks for schemas there.
         problems: what is wrong with a record of the last column, by its number.
         schema_ids: of the last column, the number of each record's schema; null where there is none.
-        missed_row: the first record whose schema is not there, where that was an error.
+        missed_row: the first record that names the schema that is not there, where that was an error.
     """
 
     def __init__(self, columns: RecordColumns, client: RegistryClient, header: str, *, is_strict: bool = False) -> None:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Callable
+from contextlib import suppress
 from typing import Any, Final, Generic, TypeVar
 
 from directkafka import jvm_files
@@ -36,7 +37,9 @@ class KnownAnswers(Generic[Key, Answer]):
     def get(self, key: Key) -> Answer | None:
         """The answer, if it is known."""
         if key not in self._answers and (content := jvm_files.read(self._name(key))) is not None:
-            self._answers[key] = self._load(json.loads(content))
+            # A machine that lost its power may have left a part of a file.
+            with suppress(ValueError, LookupError, TypeError):
+                self._answers[key] = self._load(json.loads(content))
         return self._answers.get(key)
 
     def put(self, key: Key, answer: Answer) -> None:

@@ -22,9 +22,10 @@ def words_of(error: Exception) -> str:
 def is_of_the_end(error: Exception, *, is_starting: bool) -> bool:
     """Whether an error comes from the end of Spark, which broke its own start or the batch in flight.
 
-    A JVM that ends while it starts has many words for it. After the start only a lost process and a call without an
-    answer come from that end. All else is the pipeline's own failure, also if Spark has ended meanwhile: a commit whose
-    outcome is unknown, records that are lost, a row that is refused, a bug.
+    A JVM that ends while it starts has many words for it. After the start these come from that end: a lost process, a
+    fault of the environment, a call without an answer, and what may pass at another try, if Spark is gone. All else is
+    the pipeline's own failure, also if Spark has ended meanwhile: a commit whose outcome is unknown, records that are
+    lost, a row that is refused, a bug.
     """
     if isinstance(error, EnvironmentFaultError | WorkerLostError):
         return True

@@ -19,7 +19,7 @@ from contextlib import suppress
 from pathlib import Path
 from typing import Final
 
-from directkafka.own_folders import USER_ID, refuse_others
+from directkafka.own_folders import USER_ID, refuse_unless_private
 
 #: A log that is longer loses its beginning.
 _BYTES_MAX: Final = 32 * 1024 * 1024
@@ -122,7 +122,7 @@ def _folder_of_logs() -> Path:
     folder = Path(tempfile.gettempdir()) / _FOLDER
     folder.mkdir(mode=0o700, exist_ok=True)
     with suppress(PermissionError):
-        refuse_others(folder)
+        refuse_unless_private(folder)
         return folder
     return Path(tempfile.mkdtemp(prefix=f"{_FOLDER}-"))
 

@@ -95,7 +95,7 @@ def java_errors(error: BaseException) -> tuple[JavaError, ...]:
 
 
 def _is_shut_down(error: BaseException) -> bool:
-    """Whether the Spark application itself has ended, so that no task can say anything."""
+    """Whether an error says that Spark was shut down."""
     if isinstance(error, Py4JNetworkError):
         return True
     if isinstance(error, AttributeError):

@@ -105,6 +105,7 @@ class OutputWriter:
         """
         output = with_json_texts(output, self.schema)
         self._check_columns(arrow_schema(output))
+        # Of most batches; for other outputs the look at the plan would cost more than it saves.
         if self.route.output == DEAD_LETTERS and is_surely_empty(output):
             return (self._writer(name, task_count=1)(iter(())),)
         reports = self._by_driver(output, name) if 0 < record_count <= self._expected_max else None

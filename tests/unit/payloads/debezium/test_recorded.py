@@ -142,4 +142,6 @@ def test_an_envelope_of_sql_server_is_a_change(is_behind_its_schema: bool) -> No
     assert found["value"] == expected
     assert (found["op"], found["deleted"]) == ("u", False)
     assert found["source_ts"] == datetime(2023, 11, 14, 22, 13, 20, 120000, UTC)
-    assert found["position"] is not None
+    # The change stands five places before its commit.
+    commit = 0x27 << 48 | 0xAC0 << 16 | 7
+    assert found["position"] == Decimal((commit << 46) + (1 << 46) - 1 - 5)

@@ -9,6 +9,7 @@ import tempfile
 import weakref
 from collections.abc import Iterator
 from contextlib import suppress
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 from uuid import UUID
@@ -24,6 +25,7 @@ from directkafka.errors.registry import (
     SchemaNotRegisteredError,
 )
 from directkafka.options.registry import Registry
+from directkafka.options.security.tls import KeyStore
 from directkafka.options.spec import Secret
 from directkafka.payloads.registry import client as module
 from directkafka.payloads.registry import rest_service
@@ -94,6 +96,11 @@ def test_what_one_login_was_shown_is_not_shown_to_another_one(
     client_of(server.url, user="ann:secret-word").schema(7)
     server.answers["/schemas/ids/7"] = 403, {"error_code": 403, "message": "no"}
     assert client_of(server.url, user="ann:secret-word").schema(7).id == 7
+    keys = [KeyStore(type="PEM", setting="ssl.keystore.key", chain="c", key=Secret(key)) for key in ("k-1", "k-2")]
+    others = [Registry(urls=(server.url,), option="value.registry.url", key_store=key) for key in keys]
+    assert len({module._asked(other) for other in others}) == 2
+    by_key = Registry(urls=(server.url,), option="key.registry.url", key_store=replace(keys[0], prefix="key.registry."))
+    assert module._asked(by_key) == module._asked(replace(others[0], key_store=keys[0]))
     for other in (client_of(server.url, user="bob:secret-word"), client_of(server.url, token="t-1")):
         with pytest.raises(RegistryAccessError):
             other.schema(7)

@@ -34,6 +34,14 @@ def test_answers_of_another_registry_or_of_another_kind_are_others() -> None:
     assert (a_process("schema http://elsewhere").get(7), a_process("GUID http://host").get(7)) == (None, None)
 
 
+@pytest.mark.parametrize("content", [b"", b'"seven', b"[[]"])
+def test_a_file_that_is_not_whole_is_none(content: bytes, tmp_path: Path) -> None:
+    a_process().put(7, "seven")
+    (path,) = (path for path in tmp_path.rglob("*") if path.is_file())
+    path.write_bytes(content)
+    assert a_process().get(7) is None
+
+
 def test_what_is_known_is_not_put_again(tmp_path: Path) -> None:
     one = a_process()
     one.put(7, "seven")

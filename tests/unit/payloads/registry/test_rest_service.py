@@ -80,7 +80,10 @@ def test_a_registry_whose_authority_is_trusted_answers(served: Served, ca: dict[
 def test_a_registry_whom_nobody_vouches_for_gets_no_request(served: Served) -> None:
     told = refusal(served())
     assert "its certificate is signed by nobody who is trusted" in told
-    assert "give that of the authority with value.registry.ssl.truststore.location or ssl.ca.location" in told
+    assert (
+        "give that of the authority with value.registry.ssl.truststore.location or value.registry.ssl.ca.location"
+        in told
+    )
 
 
 def test_a_client_with_a_certificate_is_let_in(
