@@ -16,19 +16,28 @@ from __future__ import annotations
 import logging
 import os
 import socket
+import time
 import uuid
 from abc import abstractmethod
 from collections import Counter
 from collections.abc import Callable, Sequence
 from contextlib import AbstractContextManager, suppress
-from typing import Generic, TypeVar
+from threading import Event
+from typing import Final, Generic, TypeVar
 
-from tenacity import Retrying, retry_if_exception_type, stop_after_delay, wait_exponential
+from tenacity import RetryCallState, Retrying, retry_if_exception_type, wait_exponential
 
 from directkafka.errors import CommitUnknownError, DirectKafkaError, FencedError, StoreError, StoreUnavailableError
 from directkafka.fault_points import fault_point
 from directkafka.sinks.api import BatchAttempt, LedgerEntry, Sink, Store, TaskReport
 from directkafka.sinks.ledger import PipelineState, check_count, check_stands, check_successor, with_counts
+
+#: Pauses between two tries of what a store may refuse for a while, in seconds: the first one, and the longest one.
+_PAUSE_S_MIN: Final = 0.1
+_PAUSE_S_MAX: Final = 2.0
+#: Once a stop was asked for: the longest time of further tries, and the longest pause, in seconds.
+_STOPPED_S_MAX: Final = 3.0
+_STOPPED_PAUSE_S_MAX: Final = 0.5
 
 Write = tuple[Sink, BatchAttempt, Sequence[TaskReport]]
 
@@ -211,16 +220,38 @@ class LedgerStore(Store, Generic[Transaction]):
         raise StoreUnavailableError(store=self.label, cause=said) from cause
 
 
-def when_available(work: Callable[[], Found], *, timeout_s: float) -> Found:
-    """Do what may pass again and again until it does.
+def when_available(work: Callable[[], Found], *, timeout_s: float, stop: Event | None = None) -> Found:
+    """Do what a store may refuse for a while, until it does not.
+
+    Args:
+        work: is tried again and again.
+        timeout_s: after this time no further try is begun, in seconds.
+        stop: once it is set, no try is begun after 3 s more.
 
     Raises:
-        StoreUnavailableError: it has not for so long.
+        StoreUnavailableError: of the last try.
     """
+    until = time.monotonic() + timeout_s
+
+    def is_over(_: RetryCallState) -> bool:
+        nonlocal until
+        if stop is not None and stop.is_set():
+            until = min(until, time.monotonic() + _STOPPED_S_MAX)
+        return time.monotonic() >= until
+
+    def pause(seconds: float) -> None:
+        if stop is None:
+            time.sleep(seconds)
+        elif stop.is_set():
+            time.sleep(min(seconds, _STOPPED_PAUSE_S_MAX))
+        else:
+            stop.wait(seconds)
+
     for attempt in Retrying(
         retry=retry_if_exception_type(StoreUnavailableError),
-        wait=wait_exponential(multiplier=0.1, max=2.0),
-        stop=stop_after_delay(timeout_s),
+        wait=wait_exponential(multiplier=_PAUSE_S_MIN, max=_PAUSE_S_MAX),
+        stop=is_over,
+        sleep=pause,
         reraise=True,
     ):
         with attempt:

@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
+import inspect
 from pathlib import Path
 from typing import Any
 
 import pytest
 
 from directkafka.errors import OptionError
-from directkafka.pipeline.file import load, parse_duration_ms, parse_trigger
+from directkafka.pipeline.file import PipelineSection, SparkSection, load, parse_duration_ms, parse_trigger
 from directkafka.pipeline.pipeline import Pipeline
 from directkafka.pipeline.sink_section import SinkSection
 from directkafka.planning.trigger import AvailableNow, Backlog, Delay, Interval
@@ -581,3 +582,13 @@ def test_mistakes_in_what_becomes_of_them_are_told_with_their_lines(
         load(path, ENVIRONMENT)
     assert caught.value.option == option
     assert "line 22" in str(caught.value)
+
+
+def test_what_a_file_leaves_out_is_what_a_program_leaves_out() -> None:
+    of_program = {name: one.default for name, one in inspect.signature(Pipeline).parameters.items()}
+    of_file = {name: one.default for name, one in PipelineSection.model_fields.items() if not one.is_required()}
+    of_file["master"] = SparkSection.model_fields["master"].default
+    assert {name: of_program[name] for name in of_file} == of_file
+    assert set(of_program) - set(of_file) == {
+        "name", "source", "transform", "sinks", "dead_letters", "spark_conf", "report",
+    }  # fmt: skip

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import threading
+import time
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field
@@ -22,9 +24,17 @@ from directkafka.sinks import commit as module
 from directkafka.sinks.api import BatchAttempt, LedgerEntry, TaskReport
 from directkafka.sinks.commit import LedgerStore, Write, when_available
 from directkafka.sinks.ledger import PipelineState, check_stands
+from directkafka.sinks.mysql.store import MySQLStore
+from directkafka.sinks.postgres.store import PostgresStore
 
 LOST = OSError("the answer was lost")
 DOWN = StoreUnavailableError(store="memory", cause="down")
+RESOLVE_TIMEOUT_S = 12.0
+#: Stores whose databases are none.
+UNREACHABLE = {
+    "postgres": lambda: PostgresStore("postgresql://nobody@127.0.0.1:1/none", resolve_timeout_s=RESOLVE_TIMEOUT_S),
+    "mysql": lambda: MySQLStore("mysql://nobody:p@127.0.0.1:1/none", resolve_timeout_s=RESOLVE_TIMEOUT_S),
+}
 
 
 @dataclass
@@ -213,3 +223,50 @@ def test_what_may_pass_is_tried_again_for_a_while() -> None:
     fails[:] = [DOWN] * 100
     with pytest.raises(StoreUnavailableError):
         when_available(work, timeout_s=0.05)
+
+
+@pytest.mark.parametrize("stopped_at", [1, 4], ids=["stopped before", "stopped while it is tried again"])
+@pytest.mark.parametrize("kind", ["postgres", "mysql"])
+def test_a_stop_bounds_the_search_for_what_became_of_a_commit(
+    kind: str, stopped_at: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """There are a few more tries: one of them may be answered, and the batch is known."""
+    assert module._STOPPED_S_MAX + module._STOPPED_PAUSE_S_MAX < 5.0, "decision 44: a stop ends every wait by then"
+    monkeypatch.setattr(module, "_STOPPED_S_MAX", 0.3)
+    monkeypatch.setattr(module, "_STOPPED_PAUSE_S_MAX", 0.05)
+    monkeypatch.setattr(module, "_PAUSE_S_MAX", 0.05)
+    store: Any = UNREACHABLE[kind]()
+    stop, tries = threading.Event(), list[float]()
+    store.heed(stop)
+
+    def unreachable(*_: Any) -> None:
+        tries.append(time.monotonic())
+        if len(tries) == stopped_at:
+            stop.set()
+        raise DOWN
+
+    monkeypatch.setattr(store._session, "read_settled" if kind == "postgres" else "settled_state", unreachable)
+    with pytest.raises(StoreUnavailableError):
+        store.settled_state(ENTRY, LOST)
+    assert time.monotonic() - tries[stopped_at - 1] < RESOLVE_TIMEOUT_S / 2
+    assert len(tries) > stopped_at + 1
+
+
+def test_a_search_does_not_sleep_through_a_stop() -> None:
+    slept: list[float | None] = []
+
+    class Stop(threading.Event):
+        def wait(self, timeout: float | None = None) -> bool:
+            slept.append(timeout)
+            self.set()
+            return True
+
+    answers = iter([DOWN, None])
+
+    def work() -> str:
+        if (answer := next(answers)) is not None:
+            raise answer
+        return "done"
+
+    assert when_available(work, timeout_s=30.0, stop=Stop()) == "done"
+    assert len(slept) == 1

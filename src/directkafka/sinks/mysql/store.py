@@ -26,7 +26,6 @@ from __future__ import annotations
 
 import json
 import logging
-import time
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field
@@ -36,7 +35,7 @@ from typing import Final
 from directkafka.errors import StoreError, StoreUnavailableError
 from directkafka.fault_points import fault_point
 from directkafka.sinks.api import FORMAT_VERSION, BatchAttempt, LedgerEntry, Sink, TaskReport
-from directkafka.sinks.commit import LedgerStore, Write
+from directkafka.sinks.commit import LedgerStore, Write, when_available
 from directkafka.sinks.ledger import PipelineState, check_stands, mismatch, progress_to_json
 from directkafka.sinks.mysql.client import pymysql
 from directkafka.sinks.mysql.ledger_session import LedgerSession
@@ -53,11 +52,6 @@ from directkafka.sinks.mysql.session import (
 )
 
 _log = logging.getLogger("directkafka.sinks.mysql.store")
-
-#: Pause between two looks for what became of a COMMIT, in seconds.
-_PAUSE_S: Final = 0.25
-#: Once a stop is asked for: how long it is looked for at most, in seconds.
-_STOPPED_RESOLVE_S_MAX: Final = 3.0
 
 _FLUSH: Final = "innodb_flush_log_at_trx_commit"
 
@@ -268,18 +262,12 @@ class MySQLStore(LedgerStore[MySQLTransaction]):
 
         if isinstance(cause, _SessionLostError) and cause.was_given_up and self._is_stopping():
             raise StoreUnavailableError(store=self.label, cause="a stop was asked for")
-        until = time.monotonic() + self._resolve_timeout_s
-        while True:
-            try:
-                with self._session.guard(f"pipeline {entry.pipeline}: finding out what became of a commit"):
-                    return self._session.settled_state(entry.pipeline, entry.generation)
-            except StoreUnavailableError:
-                now = time.monotonic()
-                if self._is_stopping():
-                    until = min(until, now + _STOPPED_RESOLVE_S_MAX)
-                if now >= until:
-                    raise
-            time.sleep(_PAUSE_S)
+
+        def read() -> PipelineState:
+            with self._session.guard(f"pipeline {entry.pipeline}: finding out what became of a commit"):
+                return self._session.settled_state(entry.pipeline, entry.generation)
+
+        return when_available(read, timeout_s=self._resolve_timeout_s, stop=self.stop)
 
     def _is_stopping(self) -> bool:
         return self.stop is not None and self.stop.is_set()

@@ -21,13 +21,12 @@ work: the recorded server process would not be the driver's own.
 from __future__ import annotations
 
 import logging
-import time
 import uuid
 from collections.abc import Iterator, Sequence
 from contextlib import closing, contextmanager
 from dataclasses import dataclass
 from threading import Event
-from typing import Any, Final
+from typing import Any
 
 import psycopg
 from psycopg import sql
@@ -40,18 +39,11 @@ from directkafka.errors import (
 )
 from directkafka.fault_points import fault_point
 from directkafka.sinks.api import FORMAT_VERSION, BatchAttempt, LedgerEntry, Sink, TaskReport
-from directkafka.sinks.commit import LedgerStore, Write
+from directkafka.sinks.commit import LedgerStore, Write, when_available
 from directkafka.sinks.ledger import PipelineState, mismatch, progress_to_json, state_from_row
 from directkafka.sinks.postgres.ledger_session import Cursor, LedgerSession
 from directkafka.sinks.postgres.lock_watch import WAIT_ENDED, PostgresWatch
 from directkafka.sinks.postgres.session import SQL, PostgresAddress, connection_is_lost
-
-#: Pauses between two looks for what became of a COMMIT, in seconds.
-_PAUSE_S_MIN: Final = 0.1
-_PAUSE_S_MAX: Final = 2.0
-#: Once a stop was asked for: the longest time of further tries, and the longest pause, in seconds.
-_STOPPED_RESOLVE_S_MAX: Final = 3.0
-_STOPPED_PAUSE_S_MAX: Final = 0.5
 
 _log = logging.getLogger("directkafka.sinks.postgres.store")
 
@@ -295,27 +287,12 @@ class PostgresStore(LedgerStore[_Transaction]):
 
     def _read_settled(self, pipeline: str, generation: int) -> DictRow | None:
         """The row as it will stay; tried for ``resolve_timeout_s``, but only 3 s more once a stop is asked for."""
-        until = time.monotonic() + self._resolve_timeout_s
-        pause_s = _PAUSE_S_MIN
-        while True:
-            try:
-                with self._session.guard(f"pipeline {pipeline}: finding out what became of a commit"):
-                    return self._session.read_settled(pipeline, generation)
-            except StoreUnavailableError:
-                now = time.monotonic()
-                if self._is_stopping():
-                    until = min(until, now + _STOPPED_RESOLVE_S_MAX)
-                if now >= until:
-                    raise
-            self._pause(pause_s)
-            pause_s = min(2 * pause_s, _PAUSE_S_MAX)
 
-    def _pause(self, seconds: float) -> None:
-        """Wait before another try, until a stop is asked for; at most 0.5 s after a stop or without a stop event."""
-        if self.stop is None or self.stop.is_set():
-            time.sleep(min(seconds, _STOPPED_PAUSE_S_MAX))
-        else:
-            self.stop.wait(seconds)
+        def read() -> DictRow | None:
+            with self._session.guard(f"pipeline {pipeline}: finding out what became of a commit"):
+                return self._session.read_settled(pipeline, generation)
+
+        return when_available(read, timeout_s=self._resolve_timeout_s, stop=self.stop)
 
     def _is_stopping(self) -> bool:
         return self.stop is not None and self.stop.is_set()
