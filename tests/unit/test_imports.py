@@ -52,6 +52,20 @@ def test_a_driver_imports_nothing_that_only_tasks_need(names: tuple[str, ...]) -
     assert modules & HEAVY == set()
 
 
+def test_the_process_that_asks_for_a_format_s_schema_imports_neither_arrow_nor_kafka_s_client() -> None:
+    """Spark starts one for each read, and another one for its plan."""
+    program = """
+import json, sys
+from directkafka.spark.datasource.source import DirectKafkaDataSource
+fields = DirectKafkaDataSource({"kafka.bootstrap.servers": "h:1", "subscribe": "t", "value.format": "string"}).schema()
+print(json.dumps([fields, *sorted(sys.modules)]))
+"""
+    done = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, timeout=60, check=True)
+    fields, *modules = json.loads(done.stdout)
+    assert "value string" in fields
+    assert set(modules) & {"pyarrow", "numpy", "kafka", "pydantic", "numba", "llvmlite", "pandas"} == set()
+
+
 def test_a_connection_imports_nothing_that_only_some_logins_need() -> None:
     program = "import json, sys, directkafka.kafka.network.connections; print(json.dumps(sorted(sys.modules)))"
     done = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, timeout=60, check=True)

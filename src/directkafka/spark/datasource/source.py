@@ -9,7 +9,7 @@ the process that asks for the format's schema starts without Kafka's client and 
 from __future__ import annotations
 
 from dataclasses import replace
-from typing import Any, ClassVar
+from typing import TYPE_CHECKING, Any, ClassVar
 
 from pyspark.sql import SparkSession
 from pyspark.sql.datasource import (
@@ -28,10 +28,12 @@ from directkafka.options.producer import SinkOptions
 from directkafka.options.read_policy import read_columns
 from directkafka.options.source import SourceOptions, read_strategy
 from directkafka.options.spec import RawOptions
-from directkafka.payloads.encode import ColumnEncoding, column_encodings, encoding_problems
 from directkafka.payloads.reader_schemas import topics_of, with_reader_schemas
 from directkafka.python_worker import freeze_imports, log_to_stderr
 from directkafka.spark.schema import check_written, record_columns, record_schema
+
+if TYPE_CHECKING:
+    from directkafka.payloads.encode import ColumnEncoding
 
 #: Options of a streaming write that are Spark's, and handed to the sink too.
 _SPARK_S_OWN = {"checkpointlocation", "path", "queryname"}
@@ -144,6 +146,8 @@ def _encodings(options: SinkOptions, schema: StructType) -> tuple[ColumnEncoding
     if not options.payloads:
         return ()
     from pyspark.sql.pandas.types import to_arrow_schema
+
+    from directkafka.payloads.encode import column_encodings, encoding_problems
 
     encodings = column_encodings(options.payloads, options.topic, may_register=False)
     if problems := encoding_problems(to_arrow_schema(schema, timezone="UTC"), encodings):
