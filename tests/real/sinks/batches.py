@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+
 import pyarrow as pa
 import pytest
 
@@ -19,6 +21,16 @@ def run(job: Job, sink: Sink, *tasks: pa.Table) -> None:
     writer = sink.task_writer(batch, schema)
     reports = [writer(iter(table.to_batches(max_chunksize=1000))) for table in tasks]
     job.last = job.store.commit(entry, previous=job.last, writes=[(sink, batch, reports)])
+
+
+def run_all(job: Job, sinks: Sequence[Sink], rows: pa.Table) -> None:
+    """One batch of one task for each sink, all in one transaction."""
+    for sink in sinks:
+        sink.prepare(rows.schema)
+    entry = job.next_entry()
+    batch = job.batch(entry)
+    writes = [(sink, batch, [sink.task_writer(batch, rows.schema)(iter(rows.to_batches()))]) for sink in sinks]
+    job.last = job.store.commit(entry, previous=job.last, writes=writes)
 
 
 def problems_of(sink: Sink, **types: pa.DataType) -> str:

@@ -8,7 +8,7 @@ from typing import Any
 import duckdb
 import pyarrow as pa
 import pytest
-from tests.real.sinks.batches import problems_of, run
+from tests.real.sinks.batches import problems_of, run, run_all
 from tests.real.sinks.test_file_sinks import File
 
 from directkafka.errors import OptionError
@@ -144,14 +144,7 @@ def check_tables(file: File, mode: str, names: list[str]) -> None:
     sinks: list[Any] = [file.sink('"' + name.replace('"', '""') + '"', mode, key, add) for name in names]
     job = job_of(file)
     for first, base in ((1, 100), (2, 200)):
-        table = batch(first, ["true"], base=base)
-        entry = job.next_entry()
-        name, writes = job.batch(entry), []
-        for sink in sinks:
-            if first == 1:
-                sink.prepare(table.schema)
-            writes.append((sink, name, [sink.task_writer(name, table.schema)(iter(table.to_batches()))]))
-        job.last = job.store.commit(entry, previous=job.last, writes=writes)
+        run_all(job, sinks, batch(first, ["true"], base=base))
     wanted = expected(mode, ["true"])
     for word in names:
         target = word.replace('"', '""')

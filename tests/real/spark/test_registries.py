@@ -72,10 +72,9 @@ def test_records_of_several_schemas_are_rows_of_the_newest(
         reading(subscribe=clicks, **options).load().collect()
 
 
-@pytest.mark.parametrize("columns", ["", "value,value_schema_id", "offset,value,value_schema_id"])
-def test_headers_name_the_schemas_of_values_whatever_columns_are_read(
-    columns: str, reading: Reading, servers: str, create_topic: Callable[..., str], registry: RegistryServer
-) -> None:
+@pytest.fixture
+def named(servers: str, create_topic: Callable[..., str], registry: RegistryServer) -> str:
+    """A topic whose records name their schemas in headers."""
     topic = create_topic(1)
     registry.add_version(f"{topic}-value", "latest", 2, NEW)
     producer = Producer({"bootstrap.servers": servers})
@@ -83,10 +82,17 @@ def test_headers_name_the_schemas_of_values_whatever_columns_are_read(
         header = b"\0" + number.to_bytes(4, "big")
         producer.produce(topic, written(schema, [value])[0], headers=[("__value_schema_id", header), ("other", b"")])
     assert producer.flush(60) == 0
+    return topic
+
+
+@pytest.mark.parametrize("columns", ["", "value,value_schema_id", "offset,value,value_schema_id"])
+def test_headers_name_the_schemas_of_values_whatever_columns_are_read(
+    columns: str, reading: Reading, named: str, registry: RegistryServer
+) -> None:
     options = {"value__format": "avro", "value__registry__url": registry.url} | (
         {"columns": columns} if columns else {}
     )
-    frame = reading(subscribe=topic, **options).load()
+    frame = reading(subscribe=named, **options).load()
     assert "headers" not in frame.columns
     rows = sorted(tuple(row) for row in frame.select("value.*", "value_schema_id").collect())
     assert rows == [(1, None, 1), (2, "/2", 2)]
@@ -95,18 +101,11 @@ def test_headers_name_the_schemas_of_values_whatever_columns_are_read(
 @pytest.mark.slow
 @pytest.mark.parametrize("transform", [None, "SELECT offset, value, value_schema_id FROM source"], ids=["none", "sql"])
 def test_headers_name_the_schemas_of_values_that_a_pipeline_reads(
-    transform: str | None, servers: str, create_topic: Callable[..., str], registry: RegistryServer, tmp_path: Path
+    transform: str | None, servers: str, named: str, registry: RegistryServer, tmp_path: Path
 ) -> None:
     """Without a transform rows stay in the worker that reads them."""
-    topic = create_topic(1)
-    registry.add_version(f"{topic}-value", "latest", 2, NEW)
-    producer = Producer({"bootstrap.servers": servers})
-    for number, schema, value in ((1, OLD, {"id": 1}), (2, NEW, {"id": 2, "page": ("string", "/2")})):
-        header = b"\0" + number.to_bytes(4, "big")
-        producer.produce(topic, written(schema, [value])[0], headers=[("__value_schema_id", header)])
-    assert producer.flush(60) == 0
     source = {
-        "kafka.bootstrap.servers": servers, "subscribe": topic, "startingOffsets": "earliest",
+        "kafka.bootstrap.servers": servers, "subscribe": named, "startingOffsets": "earliest",
         "value.format": "avro", "value.registry.url": registry.url,
     }  # fmt: skip
     path = tmp_path / "clicks.sqlite"

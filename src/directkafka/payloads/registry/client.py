@@ -12,7 +12,7 @@ import json
 import re
 import time
 from collections.abc import Callable, Mapping
-from dataclasses import asdict, dataclass, fields
+from dataclasses import asdict, dataclass, replace
 from functools import cache, cached_property
 from typing import Any, Final, Self, TypeVar
 from urllib.parse import quote
@@ -20,7 +20,6 @@ from uuid import UUID
 
 from directkafka.errors.registry import SchemaNotFoundError, SchemaNotRegisteredError
 from directkafka.options.registry import Registry
-from directkafka.options.security.tls import KeyStore, TrustStore
 from directkafka.options.spec import Secret
 from directkafka.payloads.registry.known_answers import KnownAnswers
 from directkafka.payloads.registry.rest_service import SAID_LENGTH_MAX, RestService
@@ -257,22 +256,13 @@ def _asked(registry: Registry) -> str:
 
     It is slow to make, so that nobody who sees a file's name finds a password by trying many.
     """
-    stores = [_identity(store) for store in (registry.trust_store, registry.key_store)]
-    login = [_revealed(secret) for secret in (registry.user, registry.token)]
-    text = json.dumps([registry.urls, login, stores, registry.check_hostname])
+    # What their options are called makes no other store.
+    stores = [
+        store and asdict(replace(store, setting="", prefix="")) for store in (registry.trust_store, registry.key_store)
+    ]
+    asked = [registry.urls, registry.user, registry.token, stores, registry.check_hostname]
+    text = json.dumps(asked, default=Secret.reveal)
     return hashlib.pbkdf2_hmac("sha256", text.encode(), b"directkafka", _DIGEST_ROUNDS).hex()
-
-
-def _identity(store: TrustStore | KeyStore | None) -> dict[str, str | None] | None:
-    """What a store is, apart from how its options are called."""
-    if store is None:
-        return None
-    names = [field.name for field in fields(store) if field.name not in ("setting", "prefix")]
-    return {name: _revealed(getattr(store, name)) for name in names}
-
-
-def _revealed(value: Secret | str | None) -> str | None:
-    return value.reveal() if isinstance(value, Secret) else value
 
 
 def _text(answer: dict[str, Any]) -> str:
