@@ -27,6 +27,7 @@ from py4j.protocol import Py4JError
 from pyspark import SparkConf, SparkContext
 from pyspark.errors import PySparkRuntimeError
 from pyspark.java_gateway import launch_gateway
+from pyspark.logger import PySparkLogger
 from pyspark.sql import SparkSession
 
 from directkafka.errors import EnvironmentFaultError
@@ -49,6 +50,9 @@ _LOCAL_SETTINGS = {
     "spark.ui.enabled": "false",
 }
 
+#: What PySpark logs with when it is told of an exception (``PySparkException._log_exception``).
+_PYSPARK_LOGGERS: Final = ("SQLQueryContextLogger", "DataFrameQueryContextLogger")
+
 #: How long an ending JVM may take until it has ended, once a call into it has failed.
 _END_WAIT_S: Final = 10.0
 
@@ -57,9 +61,18 @@ _output: SparkLog | None = None
 
 
 def send_output_to(output: SparkLog | None) -> None:
-    """Have the JVM that :func:`start_application` starts write there, and no longer to the terminal."""
+    """Have the JVM that :func:`start_application` starts write there, and PySpark as well; None: to the terminal.
+
+    Of each failed query PySpark logs ten thousand characters of JSON, with values of records in it.
+    """
     global _output  # noqa: PLW0603 - a process starts one JVM
     _output = output
+    for name in _PYSPARK_LOGGERS:
+        for handler in PySparkLogger.getLogger(name).handlers:
+            # PySpark's own; others keep their streams, as those of programs that collect log lines.
+            if type(handler) is logging.StreamHandler:
+                # Not setStream(): it would flush the stream of before, which may be closed.
+                handler.stream = output or sys.stderr
 
 
 def start_application(name: str, *, master: str, conf: Mapping[str, object]) -> None:

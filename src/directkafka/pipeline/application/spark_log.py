@@ -67,6 +67,14 @@ class SparkLog:
         """The open file, for a child process to write to."""
         return self._descriptor
 
+    def write(self, text: str) -> int:
+        """Append a text; with :meth:`flush`, what a handler of log lines needs of a stream."""
+        os.write(self._descriptor, text.encode(errors="replace"))
+        return len(text)
+
+    def flush(self) -> None:
+        """Nothing is held back."""
+
     def first_words(self) -> str:
         """The first line that says anything: why a JVM does not start. Empty where there is none."""
         start = os.pread(self._descriptor, _BYTES_KEPT, 0).decode(errors="replace")

@@ -5,19 +5,40 @@ from __future__ import annotations
 import os
 import shlex
 import stat
+import tempfile
 from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
 
 import pytest
 from pyspark.accumulators import AccumulatorTCPServer
+from pyspark.logger import PySparkLogger
 
 from directkafka.pipeline.application.spark_application import (
     _escaped,
     _local,
     _quieten,
     _settings_file,
+    send_output_to,
 )
+from directkafka.pipeline.application.spark_log import SparkLog
+
+
+@pytest.mark.parametrize("name", ["SQLQueryContextLogger", "DataFrameQueryContextLogger"])
+def test_pyspark_s_account_of_a_failed_query_goes_where_spark_s_output_does(
+    name: str, capsys: pytest.CaptureFixture[str], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(tempfile, "tempdir", str(tmp_path))
+    logger, output = PySparkLogger.getLogger(name), SparkLog("flights")
+    logger.propagate = False
+    send_output_to(output)
+    logger.error("a record's value", errorClass="CAST_INVALID_INPUT")
+    assert "a record's value" in output.path.read_text()
+    send_output_to(None)
+    output.close(is_kept=True)
+    assert capsys.readouterr().err == ""
+    logger.error("to the terminal again")
+    assert "to the terminal again" in capsys.readouterr().err
 
 
 @pytest.mark.parametrize(("master", "is_alone"), [("local", True), ("local[*]", True), ("spark://host:7077", False)])
