@@ -119,6 +119,17 @@ def _nothing_told_or_started_yet() -> None:
         status._started.clear()
 
 
+@pytest.fixture(autouse=True)
+def _what_is_logged_stays_as_it_was() -> Iterator[None]:
+    """A command sets levels for its whole process, where tests of other files want to see a client's log."""
+    loggers = [logging.getLogger(name) for name in (None, "directkafka", "kafka", "py4j")]
+    levels = [logger.level for logger in loggers]
+    yield
+    for logger, level in zip(loggers, levels, strict=True):
+        if logger.level != level:
+            logger.setLevel(level)
+
+
 @pytest.fixture
 def create_topic(kafka_broker: KafkaBroker, topic: Callable[[], str]) -> Callable[..., str]:
     """``create_topic(partitions=1, config={})`` makes a topic on the session's broker and returns its name."""

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import logging
 import sys
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from pathlib import Path
 
 import pytest
@@ -31,11 +31,9 @@ def command(monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str])
 
 
 @pytest.fixture
-def terminal(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capfd: pytest.CaptureFixture[str]) -> Iterator[Command]:
+def terminal(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capfd: pytest.CaptureFixture[str]) -> Command:
     """A command in an empty folder: exit code, stdout, stderr with all log lines, which do a terminal no harm."""
     monkeypatch.chdir(tmp_path)
-    loggers = [logging.getLogger(name) for name in ("directkafka", "kafka", "py4j", None)]
-    levels = [logger.level for logger in loggers]
 
     def run(*arguments: str) -> Outcome:
         monkeypatch.setattr(logging.getLogger(), "handlers", [])
@@ -45,9 +43,7 @@ def terminal(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capfd: pytest.Capt
         assert "Traceback" not in said.err
         return code, said.out, said.err
 
-    yield run
-    for logger, level in zip(loggers, levels, strict=True):
-        logger.setLevel(level)
+    return run
 
 
 def _run(monkeypatch: pytest.MonkeyPatch, arguments: tuple[str, ...], *, before: Callable[[], object]) -> int:

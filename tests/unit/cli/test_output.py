@@ -70,16 +70,10 @@ def test_one_record_is_its_text_or_its_json(capsys: pytest.CaptureFixture[str]) 
 
 
 @pytest.mark.parametrize(("verbose", "level"), [(False, logging.INFO), (True, logging.DEBUG)])
-def test_our_own_log_is_told_more_than_others(verbose: bool, level: int, monkeypatch: pytest.MonkeyPatch) -> None:
-    ours, theirs = logging.getLogger("directkafka"), logging.getLogger("kafka")
-    before = (ours.level, theirs.level)
-    try:
-        set_up_logging(verbose=verbose)
-        assert ours.level == level
-        assert theirs.level == logging.CRITICAL
-    finally:
-        ours.setLevel(before[0])
-        theirs.setLevel(before[1])
+def test_our_own_log_is_told_more_than_others(verbose: bool, level: int) -> None:
+    set_up_logging(verbose=verbose)
+    assert logging.getLogger("directkafka").level == level
+    assert logging.getLogger("kafka").level == logging.CRITICAL
 
 
 def test_what_py4j_says_of_a_jvm_that_is_gone_is_not_shown() -> None:

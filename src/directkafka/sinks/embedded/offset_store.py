@@ -142,7 +142,7 @@ class DuckDBOffsets(FileOffsets):
     def _opened(self) -> Iterator[duckdb.DuckDBPyConnection]:
         from directkafka.sinks.embedded.file.duckdb_connection import connect
 
-        with connect(str(self._path), lock_timeout_s=self._lock_timeout_s, may_share=True) as connection:
+        with connect(str(self._path), lock_timeout_s=self._lock_timeout_s) as connection:
             connection.begin()
             yield connection
             connection.commit()

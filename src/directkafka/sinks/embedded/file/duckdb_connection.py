@@ -6,10 +6,10 @@ DuckDB keeps other processes out as long as the file is open.
 from __future__ import annotations
 
 import re
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from contextlib import suppress
 from pathlib import Path
-from typing import Any, Final
+from typing import Any, Final, TypeVar
 
 import duckdb
 from tenacity import Retrying, retry_if_exception, stop_after_delay, wait_random_exponential
@@ -28,22 +28,42 @@ _ROW_GROUP_ROWS: Final = 122_880
 #: DuckDB's tasks for merges in the checkpoint of a commit of few rows: enough for two merges.
 _MERGE_TASKS_MAX: Final = 8
 
-#: Names that DuckDB has for databases of its own.
-_RESERVED: Final = frozenset({"main", "memory", "system", "temp"})
+#: What stands in an instance for no file: an empty database in memory.
+_NO_FILE: Final = "directkafka_no_file"
+#: Names of databases that no file can have.
+_RESERVED: Final = frozenset({"main", "memory", "system", "temp", _NO_FILE})
+
+#: Instances of DuckDB that have no file now. To make one takes 25 ms of a core, which is longer than a small commit; to
+#: give it another file takes less than one.
+_idle: Final[list[duckdb.DuckDBPyConnection]] = []
+
+
+Opened = TypeVar("Opened")
 
 
 class DuckDBConnection:
-    """An open file; see :class:`~directkafka.sinks.embedded.file.connection.FileConnection`."""
+    """An open file; see :class:`~directkafka.sinks.embedded.file.connection.FileConnection`.
 
-    def __init__(self, connection: duckdb.DuckDBPyConnection) -> None:
-        self._connection = connection
+    Args:
+        instance: of DuckDB; this connection's alone until it is closed.
+        database: the file's name in the instance.
+    """
+
+    def __init__(self, instance: duckdb.DuckDBPyConnection, database: str) -> None:
+        self._instance = instance
+        self._database = database
+        self._connection = instance.cursor()
+        self._connection.execute(f"USE {database}")
+        self._is_open = True
+        #: After a failure nobody knows what DuckDB keeps of it.
+        self._has_failed = False
         #: Of this transaction: rows of the smallest ``fill`` of a table that stays; whether rows may go or be replaced.
         self._filled_rows_min: int | None = None
         self._may_replace = False
 
     def rows(self, statement: str, parameters: Sequence[Any] = ()) -> list[Row]:
         """What DuckDB returns."""
-        found: list[Row] = self._connection.execute(statement, list(parameters) or None).fetchall()
+        found = self._execute(statement, list(parameters) or None)
         self._may_replace |= statement.lstrip()[:6].upper() == "DELETE"
         return found
 
@@ -74,16 +94,16 @@ class DuckDBConnection:
     def begin(self) -> None:
         """A transaction."""
         self._filled_rows_min, self._may_replace = None, False
-        self._connection.execute("BEGIN")
+        self._execute("BEGIN")
 
     def commit(self) -> None:
         """Its end; DuckDB writes its log through before it returns."""
         self._bound_merges()
-        self._connection.execute("COMMIT")
+        self._execute("COMMIT")
 
     def rollback(self) -> None:
         """Undo it."""
-        self._connection.execute("ROLLBACK")
+        self._execute("ROLLBACK")
 
     def _count(self, statement: str) -> int:
         return int(self.rows(statement)[0][0])
@@ -98,11 +118,32 @@ class DuckDBConnection:
         """
         if self._filled_rows_min is not None and not self._may_replace:
             tasks_max = 0 if self._filled_rows_min >= _ROW_GROUP_ROWS else _MERGE_TASKS_MAX
-            self._connection.execute(f"SET max_vacuum_tasks = {tasks_max}")
+            self._execute(f"SET max_vacuum_tasks = {tasks_max}")
+
+    def _execute(self, statement: str, parameters: list[Any] | None = None) -> list[Row]:
+        try:
+            found: list[Row] = self._connection.execute(statement, parameters).fetchall()
+            return found
+        except BaseException:
+            self._has_failed = True
+            raise
 
     def close(self) -> None:
-        """Other processes may open the file from now on."""
+        """Other processes may open the file from now on. What was begun is undone."""
+        if not self._is_open:
+            return
+        self._is_open = False
         self._connection.close()
+        try:
+            # DuckDB lets the file go with the last that refers to it.
+            self._instance.execute(f"DETACH {self._database}")
+            self._instance.execute("RESET max_vacuum_tasks")
+        except duckdb.Error:
+            self._has_failed = True
+        if self._has_failed:
+            self._instance.close()
+        else:
+            _idle.append(self._instance)
 
 
 def opened(path: str, *, lock_timeout_s: float, durable: bool) -> DuckDBConnection:
@@ -113,40 +154,63 @@ def opened(path: str, *, lock_timeout_s: float, durable: bool) -> DuckDBConnecti
         lock_timeout_s: how long to try again while another process has it open.
         durable: it always is.
     """
-    return DuckDBConnection(connect(path, lock_timeout_s=lock_timeout_s))
+    instance = _take_instance()
+    try:
+        return DuckDBConnection(instance, _when_unlocked(lambda: _attach(instance, path), lock_timeout_s))
+    except BaseException:
+        instance.close()
+        raise
 
 
-def connect(path: str, *, lock_timeout_s: float, may_share: bool = False) -> duckdb.DuckDBPyConnection:
-    """A connection of DuckDB's own; DuckDB itself does not wait where somebody else has the file open.
+def connect(path: str, *, lock_timeout_s: float) -> duckdb.DuckDBPyConnection:
+    """A connection of DuckDB's own; beside others of this process, if it has the file open already.
 
     Args:
         path: of the file; made if it is not there.
-        lock_timeout_s: how long to try again.
-        may_share: whether a file that this process has open already is used as it is, beside those who have it open.
+        lock_timeout_s: how long to try again while another process has it open.
     """
+    return _when_unlocked(lambda: _connected(path), lock_timeout_s)
+
+
+def _when_unlocked(work: Callable[[], Opened], timeout_s: float) -> Opened:
+    """DuckDB itself does not wait where somebody else has the file open."""
     for attempt in Retrying(
         retry=retry_if_exception(_is_locked),
         wait=wait_random_exponential(multiplier=0.02, max=0.2),
-        stop=stop_after_delay(lock_timeout_s),
+        stop=stop_after_delay(timeout_s),
         reraise=True,
     ):
         with attempt:
-            return _shared(path) if may_share else _attached(path)
+            return work()
     raise AssertionError("tenacity returns or raises")
 
 
-def _shared(path: str) -> duckdb.DuckDBPyConnection:
-    """What :func:`_attached` gives, or another connection to what this process has open: that has been read."""
+def _take_instance() -> duckdb.DuckDBPyConnection:
+    with suppress(IndexError):
+        return _idle.pop()
+    instance = duckdb.connect()
+    instance.execute(f"ATTACH ':memory:' AS {_NO_FILE}")
+    instance.execute(f"USE {_NO_FILE}")
+    # Or a table that is called memory.flights would be one that nobody keeps.
+    instance.execute("DETACH memory")
+    return instance
+
+
+def _connected(path: str) -> duckdb.DuckDBPyConnection:
+    """An instance with the file, or another connection to what this process has open: that has been read."""
+    instance = _take_instance()
     try:
-        return _attached(path)
-    except duckdb.Error as error:
-        if _OPEN_HERE not in str(error):
-            raise
-        return duckdb.connect(path)
+        instance.execute(f"USE {_attach(instance, path)}")
+    except BaseException as error:
+        instance.close()
+        if isinstance(error, duckdb.Error) and _OPEN_HERE in str(error):
+            return duckdb.connect(path)
+        raise
+    return instance
 
 
-def _attached(path: str) -> duckdb.DuckDBPyConnection:
-    """The file as the one database of an instance, and nothing read of it before its lock is held.
+def _attach(instance: duckdb.DuckDBPyConnection, path: str) -> str:
+    """Give an instance the file, and read nothing of it before its lock is held; its name there, quoted.
 
     ``duckdb.connect(path)`` looks into the file to see of which kind it is, and lets it go again. DuckDB 2.0 keeps the
     header that it saw there. Sequence of events: it looks; a process that has the file open commits, checkpoints and
@@ -155,16 +219,8 @@ def _attached(path: str) -> duckdb.DuckDBPyConnection:
     """
     stem = Path(path).stem
     name = quoted(f"{stem}_db" if stem.lower() in _RESERVED else stem)
-    connection = duckdb.connect()
-    try:
-        connection.execute("ATTACH '{}' AS {} (TYPE duckdb)".format(path.replace("'", "''"), name))
-        connection.execute(f"USE {name}")
-        # Or a table that is called memory.flights would be one that nobody keeps.
-        connection.execute("DETACH memory")
-    except BaseException:
-        connection.close()
-        raise
-    return connection
+    instance.execute("ATTACH '{}' AS {} (TYPE duckdb)".format(path.replace("'", "''"), name))
+    return name
 
 
 def said(error: Exception) -> DatabaseSaidError | None:

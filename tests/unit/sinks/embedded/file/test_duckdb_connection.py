@@ -5,8 +5,9 @@ from __future__ import annotations
 import ctypes
 import os
 import struct
+import subprocess
 import sys
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import closing, suppress
 from dataclasses import dataclass
 from itertools import pairwise
@@ -16,9 +17,11 @@ import duckdb
 import pyarrow as pa
 import pytest
 
+from directkafka.sinks.embedded.file import duckdb_connection
 from directkafka.sinks.embedded.file.duckdb_connection import connect, opened, said
 
 _CLOSED_WITHOUT_WRITING = 0x10  # IN_CLOSE_NOWRITE of inotify(7)
+_CLOSED = 0x08  # IN_CLOSE_WRITE
 _OPENED = 0x20  # IN_OPEN
 
 
@@ -30,7 +33,7 @@ def inotify() -> Iterator[int]:
 
 
 def watch(inotify: int, path: Path) -> None:
-    mask = _OPENED | _CLOSED_WITHOUT_WRITING
+    mask = _OPENED | _CLOSED | _CLOSED_WITHOUT_WRITING
     assert ctypes.CDLL(None, use_errno=True).inotify_add_watch(inotify, os.fsencode(path), mask) >= 0
 
 
@@ -45,42 +48,99 @@ def events(inotify: int) -> list[int]:
     return found
 
 
+def rows_by_store(path: Path, statement: str) -> list[tuple[object, ...]]:
+    with closing(opened(str(path), lock_timeout_s=1.0, durable=True)) as file:
+        return file.rows(statement)
+
+
+def rows_by_user(path: Path, statement: str) -> list[tuple[object, ...]]:
+    with closing(connect(str(path), lock_timeout_s=1.0)) as connection:
+        return connection.execute(statement).fetchall()
+
+
+BOTH = pytest.mark.parametrize("rows", [rows_by_store, rows_by_user])
+Rows = Callable[[Path, str], list[tuple[object, ...]]]
+
+
 @pytest.mark.skipif(sys.platform != "linux", reason="inotify is Linux's")
-def test_a_file_is_not_looked_into_before_its_lock_is_held(inotify: int, tmp_path: Path) -> None:
+@BOTH
+def test_a_file_is_not_looked_into_before_its_lock_is_held(rows: Rows, inotify: int, tmp_path: Path) -> None:
     path = tmp_path / "flights.duckdb"
     duckdb.connect(str(path)).close()
     watch(inotify, path)
-    with closing(connect(str(path), lock_timeout_s=1.0)) as connection:
-        connection.execute("CREATE TABLE flights (id BIGINT)")
-        assert events(inotify) == [_OPENED]
+    rows(path, "SELECT 1")
+    assert events(inotify) == [_OPENED, _CLOSED]
 
 
-@pytest.mark.parametrize("stem", ["memory", "temp", "main", "system", 'it\'s "quoted"', "a.b"])
-def test_a_file_may_have_any_name(stem: str, tmp_path: Path) -> None:
-    path = str(tmp_path / f"{stem}.duckdb")
-    for rows in (1, 2):
-        with closing(connect(path, lock_timeout_s=1.0)) as connection:
-            connection.execute("CREATE TABLE IF NOT EXISTS flights (id BIGINT)")
-            connection.execute("INSERT INTO flights VALUES (1)")
-            assert connection.execute("SELECT count(*) FROM flights").fetchall() == [(rows,)]
+@BOTH
+@pytest.mark.parametrize(
+    "stem", ["memory", "temp", "main", "system", "directkafka_no_file", 'it\'s "quoted"', "a.b", "a_db"]
+)
+def test_a_file_may_have_any_name(rows: Rows, stem: str, tmp_path: Path) -> None:
+    path = tmp_path / f"{stem}.duckdb"
+    for count in (1, 2):
+        rows(path, "CREATE TABLE IF NOT EXISTS flights (id BIGINT)")
+        rows(path, "INSERT INTO flights VALUES (1)")
+        assert rows(path, "SELECT count(*) FROM flights") == [(count,)]
 
 
-def test_a_table_in_memory_cannot_be_meant(tmp_path: Path) -> None:
-    with (
-        closing(connect(str(tmp_path / "flights.duckdb"), lock_timeout_s=1.0)) as connection,
-        pytest.raises(duckdb.Error, match="memory"),
-    ):
-        connection.execute("CREATE TABLE memory.flights (id BIGINT)")
+@BOTH
+def test_a_table_in_memory_cannot_be_meant(rows: Rows, tmp_path: Path) -> None:
+    with pytest.raises(duckdb.Error, match="memory"):
+        rows(tmp_path / "flights.duckdb", "CREATE TABLE memory.flights (id BIGINT)")
 
 
-def test_a_file_that_the_process_has_open_is_shared_only_where_that_is_asked_for(tmp_path: Path) -> None:
-    path = str(tmp_path / "flights.duckdb")
-    with closing(duckdb.connect(path)) as own:
+def test_a_file_that_the_process_has_open_is_shared_by_its_user_alone(tmp_path: Path) -> None:
+    path = tmp_path / "flights.duckdb"
+    with closing(duckdb.connect(str(path))) as own:
         own.execute("CREATE TABLE flights (id BIGINT)")
         with pytest.raises(duckdb.Error, match="Unique file handle conflict"):
-            connect(path, lock_timeout_s=0.0)
-        with closing(connect(path, lock_timeout_s=1.0, may_share=True)) as shared:
-            assert shared.execute("SELECT count(*) FROM flights").fetchall() == [(0,)]
+            opened(str(path), lock_timeout_s=0.0, durable=True)
+        assert rows_by_user(path, "SELECT count(*) FROM flights") == [(0,)]
+
+
+@pytest.mark.parametrize("ending", ["COMMIT", "ROLLBACK", "SELECT 1", "SELECT * FROM nowhere"])
+def test_a_file_that_is_closed_is_free_and_what_was_not_committed_is_undone(ending: str, tmp_path: Path) -> None:
+    path = tmp_path / "flights.duckdb"
+    rows_by_store(path, "CREATE TABLE flights (id BIGINT)")
+    file = opened(str(path), lock_timeout_s=1.0, durable=True)
+    file.begin()
+    file.rows("INSERT INTO flights VALUES (1)")
+    with suppress(duckdb.Error):
+        file.rows(ending)
+    file.close()
+    file.close()
+    program = (
+        "import duckdb, sys; print(duckdb.connect(sys.argv[1]).execute('SELECT count(*) FROM flights').fetchall())"
+    )
+    found = subprocess.run([sys.executable, "-c", program, path], capture_output=True, text=True, check=True)
+    assert found.stdout.strip() == ("[(1,)]" if ending == "COMMIT" else "[(0,)]")
+
+
+def test_nothing_of_a_file_that_was_closed_is_left_for_the_next_one(tmp_path: Path) -> None:
+    duckdb_connection._idle.clear()
+    with closing(opened(str(tmp_path / "a.duckdb"), lock_timeout_s=1.0, durable=True)) as file:
+        before = file.rows("SELECT current_setting('max_vacuum_tasks')")
+        file.rows("CREATE TABLE numbers (id BIGINT)")
+        file.rows("CREATE TEMPORARY TABLE coming (id BIGINT)")
+        file.begin()
+        file.fill(["numbers"], Numbers(10, _ID))
+        file.commit()
+        assert file.rows("SELECT current_setting('max_vacuum_tasks')") != before
+    (instance,) = duckdb_connection._idle
+    with closing(opened(str(tmp_path / "b.duckdb"), lock_timeout_s=1.0, durable=True)) as file:
+        assert duckdb_connection._idle == []
+        assert file.rows("SELECT current_setting('max_vacuum_tasks')") == before
+        assert file.rows("SELECT table_name FROM duckdb_tables()") == []
+        assert file.rows("SELECT database_name FROM duckdb_databases() WHERE path IS NOT NULL") == [("b",)]
+    assert duckdb_connection._idle == [instance]
+
+
+def test_an_instance_in_which_something_has_failed_is_not_used_again(tmp_path: Path) -> None:
+    duckdb_connection._idle.clear()
+    with pytest.raises(duckdb.Error, match="nowhere"):
+        rows_by_store(tmp_path / "flights.duckdb", "SELECT * FROM nowhere")
+    assert duckdb_connection._idle == []
 
 
 _ID = pa.schema([("id", pa.int64())])
