@@ -40,6 +40,7 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
+from directkafka.arrow_columns import column_of
 from directkafka.errors.kafka import SecondAttemptError
 from directkafka.kafka.admin.admin_client import AdminClient, Leader
 from directkafka.kafka.consumer.range_reader import read_range
@@ -96,7 +97,7 @@ class ClaimPlace:
             admin = AdminClient(client, isolation_level="read_uncommitted")
             leader = admin.topics([self.place.topic])[self.place.topic].leaders[self.place.partition]
             # An empty value is no tombstone.
-            rows = pa.record_batch({"key": pa.array([mine], pa.binary()), "value": pa.array([b""], pa.binary())})
+            rows = pa.record_batch({"key": column_of([mine], pa.binary()), "value": column_of([b""], pa.binary())})
             at_leader = {self.place: (leader.host, leader.port)}
             with Producer(self.client, ProducerOptions(), new_identity(client), at_leader) as producer:
                 producer.write(rows, [self.place], np.zeros(1, np.int32))

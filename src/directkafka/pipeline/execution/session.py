@@ -16,6 +16,7 @@ from py4j.protocol import Py4JError
 from pyspark import SparkContext
 from pyspark.sql import SparkSession
 
+from directkafka.arrow_columns import column_of
 from directkafka.errors import EnvironmentFaultError
 from directkafka.pipeline.application.spark_application import start_application
 from directkafka.pipeline.execution.executor_errors import java_end_told
@@ -168,7 +169,7 @@ def _probe(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
     from directkafka.version import __version__ as version
 
     for batch in batches:
-        yield pa.record_batch({"version": pa.array([version] * batch.num_rows, pa.string())})
+        yield pa.record_batch({"version": column_of([version] * batch.num_rows, pa.string())})
 
 
 def _known_fault(message: str) -> str | None:

@@ -13,6 +13,7 @@ import numpy as np
 import pyarrow as pa
 from pyspark import TaskContext
 
+from directkafka.arrow_columns import column_of
 from directkafka.errors.transport import Notes
 from directkafka.pipeline.execution.row_chunks import CHUNK, chunks_by_share, rows_of_chunks
 from directkafka.sinks.api import TARGET, SecondPhase, TaskReport, TaskWriter
@@ -43,7 +44,7 @@ class RouteTask:
             for batch in self._router(rows_of_chunks(batches) if self._is_of_chunks else batches):
                 share_of = np.asarray(batch.column(TARGET)) % self._writer_count
                 for share, chunk in chunks_by_share(batch, share_of, self._writer_count):
-                    columns = [pa.array([share], pa.int32()), pa.array([chunk], pa.binary())]
+                    columns = [column_of([share], pa.int32()), column_of([chunk], pa.binary())]
                     yield pa.RecordBatch.from_arrays(columns, [SHARE, CHUNK])
             # Spark takes the task's output when this has returned.
             self._claim(_partition())

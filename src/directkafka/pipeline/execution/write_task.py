@@ -13,6 +13,7 @@ import numpy as np
 import pyarrow as pa
 from pyspark.accumulators import AccumulatorParam
 
+from directkafka.arrow_columns import column_of
 from directkafka.errors.transport import Notes
 from directkafka.kafka.consumer.range_task import ReadCount
 from directkafka.offsets import OffsetRange
@@ -45,7 +46,7 @@ class WriteTask:
             reports = [(part, self._writer(map(itemgetter(1), rows))) for part, rows in _by_part(batches)]
             # A writer that is given nothing says so.
             reports = reports or [(0, self._writer(iter(())))]
-        yield pa.record_batch({"report": pa.array([_packed(part, report) for part, report in reports], pa.binary())})
+        yield pa.record_batch({"report": column_of([_packed(part, report) for part, report in reports], pa.binary())})
 
 
 def reports_of(collected: pa.Table) -> tuple[TaskReport, ...]:

@@ -119,7 +119,7 @@ def _name_of(kind: pa.DataType) -> str | None:
     """DuckDB's name of an Arrow type, as DuckDB says."""
     import duckdb
 
-    empty = pa.table({"value": pa.array([], kind)})
+    empty = pa.table({"value": pa.nulls(0, kind)})
     with duckdb.connect(":memory:") as connection:
         try:
             connection.register("empty", empty)

@@ -9,6 +9,7 @@ from typing import ClassVar
 
 import pyarrow as pa
 
+from directkafka.arrow_columns import empty_batch
 from directkafka.errors import OptionError, SchemaMismatchError
 from directkafka.sinks.api import BatchAttempt, TaskReport
 from directkafka.sinks.capabilities import SinkCapabilities, TableCount
@@ -228,7 +229,7 @@ class EmbeddedSink(EmbeddedConfig, Clonable):
             triggers=found.triggers,
             goes_straight=found.is_plain,
             schema=schema,
-            converted=convert(pa.RecordBatch.from_pylist([], schema=schema)).schema,
+            converted=convert(empty_batch(schema)).schema,
             definitions=tuple(self._definition(found, index, name) for index, name in enumerate(schema.names)),
             dialect=self.dialect,
         )

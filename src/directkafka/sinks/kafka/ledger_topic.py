@@ -24,6 +24,7 @@ from typing import Final
 import pyarrow as pa
 import pyarrow.compute as pc
 
+from directkafka.arrow_columns import column_of
 from directkafka.errors import SchemaMismatchError, StoreUnavailableError
 from directkafka.kafka.admin.admin_client import AdminClient, Leader
 from directkafka.kafka.admin.configs import look_at_brokers
@@ -62,9 +63,7 @@ def record_of(pipeline: str, state: PipelineState) -> pa.RecordBatch:
     """A record of the ledger's topic: the key is the pipeline's name, the value its state as JSON."""
     version = state.entry.format_version if state.entry else FORMAT_VERSION
     value = json.dumps({"format_version": version, "pipeline": pipeline} | state_to_json(state), separators=(",", ":"))
-    return pa.record_batch(
-        {"key": pa.array([pipeline.encode()], pa.binary()), "value": pa.array([value.encode()], pa.binary())}
-    )
+    return pa.record_batch({"key": column_of([pipeline], pa.binary()), "value": column_of([value], pa.binary())})
 
 
 def state_of(value: bytes, *, store: str) -> PipelineState:
@@ -204,7 +203,7 @@ class LedgerTopic:
     def _last_value(self, start: int, until: int) -> bytes | None:
         last: bytes | None = None
         for batch in self._records(start, until, self._options):
-            ours = batch.filter(pc.equal(batch.column("key"), pa.scalar(self._pipeline.encode(), pa.binary())))
+            ours = batch.filter(pc.equal(batch.column("key"), column_of([self._pipeline], pa.binary())[0]))
             if ours.num_rows:
                 last = ours.column("value")[ours.num_rows - 1].as_py()
         return last

@@ -13,6 +13,7 @@ from typing import Any, Final, TypeAlias
 import pyarrow as pa
 import pyarrow.compute as pc
 
+from directkafka.arrow_columns import empty_batch
 from directkafka.errors import DirectKafkaError, TransformError
 from directkafka.errors.transport import Notes
 
@@ -108,7 +109,7 @@ def schemas_of(transform: ArrowTransform, source: pa.Schema) -> dict[str, pa.Sch
     Raises:
         TransformError: the function raises, returns something else, or a column has a type that no sink could have.
     """
-    empty = pa.RecordBatch.from_arrays([pa.array([], field.type) for field in source], schema=source)
+    empty = empty_batch(source)
     found = {}
     for output, batch in _run(transform, empty, "an empty batch").items():
         columns = []

@@ -14,6 +14,7 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
+from directkafka.arrow_columns import empty_batch
 from directkafka.errors import TransformError
 from directkafka.options.payloads import AS_IT_CAME, UNREAD
 from directkafka.payloads.arrow_types import is_text
@@ -58,7 +59,7 @@ class DeadLettersOfBatch:
 
     def schema(self, source: pa.Schema) -> pa.Schema:
         """The columns of dead letters."""
-        empty = pa.RecordBatch.from_arrays([pa.array([], field.type) for field in source], schema=source)
+        empty = empty_batch(source)
         return self.divert({}, empty)[DEAD_LETTERS].schema
 
     def of_records(self, records: pa.RecordBatch, reasons: pa.Array) -> pa.RecordBatch:
@@ -102,7 +103,7 @@ class DeadLettersOfBatch:
 
     def _dead_letters(self, records: pa.RecordBatch, rejected: pa.Table | None) -> pa.RecordBatch:
         """A letter for each record that some row names, in their order, with all its reasons."""
-        rows, told = pa.array([], pa.int64()), pa.array([], pa.string())
+        rows, told = pa.nulls(0, pa.int64()), pa.nulls(0, pa.string())
         if rejected is not None:
             # Each reason of a record once, in the order of the texts.
             single = rejected.group_by(["row", TOLD]).aggregate([]).sort_by([("row", "ascending"), (TOLD, "ascending")])

@@ -18,6 +18,7 @@ from typing import Any, Final, Self
 
 import pyarrow as pa
 
+from directkafka.arrow_columns import column_of
 from directkafka.errors import RangeNotReadError
 from directkafka.errors.transport import Notes
 from directkafka.kafka.consumer.range_task import RangeTask, ReadCount
@@ -290,7 +291,7 @@ def _was_given_up(error: BaseException | None) -> bool:
 
 
 def _row(writer: int, content: bytes) -> pa.RecordBatch:
-    columns = [pa.array([writer], pa.int32()), pa.array([content], pa.binary())]
+    columns = [column_of([writer], pa.int32()), column_of([content], pa.binary())]
     return pa.RecordBatch.from_arrays(columns, [WRITER, CHUNK])
 
 

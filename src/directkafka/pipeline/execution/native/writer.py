@@ -23,6 +23,7 @@ import pyarrow as pa
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as f
 
+from directkafka.arrow_columns import empty_batch
 from directkafka.errors import OptionError, RangeNotReadError
 from directkafka.kafka.consumer.range_task import RangeTask, ReadCount, read_by_topic
 from directkafka.options.payloads import Payloads
@@ -101,7 +102,7 @@ class NativeWriter:
             OptionError: a sink asks for an output that the transform does not give.
             EnvironmentFaultError: Spark would run writing tasks twice at a time.
         """
-        empty = pa.RecordBatch.from_arrays([pa.array([], field.type) for field in self._source], schema=self._source)
+        empty = empty_batch(self._source)
         self._schemas = schemas_of(self._transform, DeadLettersOfBatch.shown(empty).schema)
         for route in self._routes:
             if route.output == DEAD_LETTERS:

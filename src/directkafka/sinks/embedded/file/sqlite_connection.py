@@ -7,12 +7,13 @@ as fast here. Both write the same file. https://arrow.apache.org/adbc/current/dr
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Any, Final
+from typing import Final
 
 import adbc_driver_manager
 import adbc_driver_sqlite
 import pyarrow as pa
 
+from directkafka.arrow_columns import column_of
 from directkafka.sinks.databases import ErrorClass
 from directkafka.sinks.embedded.file.connection import DatabaseSaidError, Row, RowSource, reader_of
 
@@ -54,14 +55,14 @@ class SQLiteConnection:
             self._database.close()
             raise
 
-    def rows(self, statement: str, parameters: Sequence[Any] = ()) -> list[Row]:
+    def rows(self, statement: str, parameters: Sequence[str | int | None] = ()) -> list[Row]:
         """A statement is read to its end: one that is not would keep its lock."""
         with adbc_driver_manager.AdbcStatement(self._connection) as prepared:
             prepared.set_sql_query(statement)
             if parameters:
                 prepared.prepare()
                 names = [str(index) for index in range(len(parameters))]
-                prepared.bind(pa.record_batch([[value] for value in parameters], names=names))
+                prepared.bind(pa.record_batch([_column(value) for value in parameters], names=names))
             stream, _ = prepared.execute_query()
             with pa.RecordBatchReader.from_stream(stream) as reader:
                 return list(zip(*(column.to_pylist() for column in reader.read_all().columns), strict=True))
@@ -109,6 +110,12 @@ class SQLiteConnection:
 
     def _total_changes(self) -> int:
         return int(self.rows("SELECT total_changes()")[0][0])
+
+
+def _column(value: str | int | None) -> pa.Array:
+    if value is None:
+        return pa.nulls(1)
+    return column_of([value], pa.string() if isinstance(value, str) else pa.int64())
 
 
 def opened(path: str, *, lock_timeout_s: float, durable: bool) -> SQLiteConnection:
