@@ -48,6 +48,11 @@ _KERNELS = (
     "directkafka.payloads.protobuf.encoder",
     "directkafka.sinks.postgres.copy_kernels",
 )
+_SPARK_DEFAULTS = """\
+spark.ui.enabled                false
+spark.sql.codegen.factoryMode   NO_CODEGEN
+spark.sql.codegen.wholeStage    false
+"""
 _TIMEOUT_S = 600
 #: As many as there are cores: each is one process that computes.
 _AT_ONCE = 2
@@ -68,7 +73,7 @@ def use() -> None:
 def make() -> None:
     """Make what is not there yet. A Java that cannot make an archive leaves none."""
     _FOLDER.mkdir(exist_ok=True)
-    if not _SPARK_HOME.exists():
+    if not (_SPARK_HOME / "conf").exists():
         _make_spark_home()
     missing: list[Callable[[], None]] = []
     if not _CLASSES.exists():
@@ -92,6 +97,8 @@ def _make_spark_home() -> None:
     part.mkdir()
     for name in ("bin", "sbin", "jars"):
         (part / name).symlink_to(installed / name)
+    (part / "conf").mkdir()
+    (part / "conf" / "spark-defaults.conf").write_text(_SPARK_DEFAULTS)
     part.rename(_SPARK_HOME)
 
 

@@ -1,8 +1,8 @@
 """Files by which the Python processes of one JVM of Spark tell each other something.
 
 Spark forks a process for each task that runs at the same time, ends those that were idle for a minute, and plans each
-read in a process of its own. None of them knows what another one has said or asked. Each JVM has a folder, below one
-that is this user's alone. Where a JVM makes its folder, those of JVMs go that ended some days ago.
+read in a process of its own. None of them knows what another one has said or asked. So each JVM has a folder, in a
+folder of this user's alone. Whoever makes a JVM's folder also removes those of JVMs that ended a week ago.
 """
 
 from __future__ import annotations
@@ -25,8 +25,7 @@ _FOLDER: Final = f"directkafka-jvms-{USER_ID}"
 #: Fields of ``/proc/PID/stat`` behind the name: the parent; and when it began, since process ids are used again.
 _PARENT: Final = 1
 _BEGUN: Final = 19
-#: After this time the folder of a JVM that has ended goes, in seconds; and that of one in another container, which
-#: cannot be told from one that has ended.
+#: How long the folder of a JVM that has ended is kept, in seconds. A JVM in another container looks as if it had ended.
 _KEPT_S: Final = 7 * 24 * 3600
 
 
@@ -102,7 +101,7 @@ def _make_folder(jvm: int) -> Path:
     """
     root, folder = _root(), _folder(jvm)
     root.mkdir(mode=0o700, exist_ok=True)
-    # In somebody else's folder, or behind a link, we would remove what is not ours.
+    # Behind a link, or in somebody else's folder, we would remove what is not ours.
     refuse_unless_private(root)
     with suppress(FileExistsError):
         folder.mkdir(mode=0o700)

@@ -5,6 +5,7 @@ from __future__ import annotations
 import ast
 import re
 from collections.abc import Iterator
+from functools import cache
 from pathlib import Path
 
 import pytest
@@ -118,6 +119,16 @@ def identifiers(tree: ast.AST) -> Iterator[tuple[str, int]]:
             yield node.asname or node.name.rpartition(".")[2], node.lineno
 
 
+@cache
+def identifiers_of_the_package() -> list[tuple[str, str, int]]:
+    """All of them, each with its file and line: read once for all tests."""
+    return [
+        (str(path.relative_to(SOURCE)), name, line)
+        for path in sorted(SOURCE.rglob("*.py"))
+        for name, line in identifiers(ast.parse(path.read_text()))
+    ]
+
+
 @pytest.mark.parametrize("line", ["class Desk: ...", "x.is_left()", "def f(patience): ...", "from a import reach"])
 def test_a_word_of_before_is_found_wherever_it_stands(line: str) -> None:
     assert [name for name, _ in identifiers(ast.parse(line)) if name in REPLACED]
@@ -125,9 +136,8 @@ def test_a_word_of_before_is_found_wherever_it_stands(line: str) -> None:
 
 def test_no_word_of_before_has_come_back() -> None:
     found = [
-        f"{path.relative_to(SOURCE)}:{line}: {name} is called {REPLACED[name]} here"
-        for path in sorted(SOURCE.rglob("*.py"))
-        for name, line in identifiers(ast.parse(path.read_text()))
+        f"{path}:{line}: {name} is called {REPLACED[name]} here"
+        for path, name, line in identifiers_of_the_package()
         if name in REPLACED
     ]
     assert not found, "\n".join(found)
@@ -146,9 +156,8 @@ PARTS = {
 
 def test_no_name_has_a_word_of_before_in_it() -> None:
     found = [
-        f"{path.relative_to(SOURCE)}:{line}: {name} says {part}, which is {PARTS[part]} here"
-        for path in sorted(SOURCE.rglob("*.py"))
-        for name, line in identifiers(ast.parse(path.read_text()))
+        f"{path}:{line}: {name} says {part}, which is {PARTS[part]} here"
+        for path, name, line in identifiers_of_the_package()
         for part in re.findall(r"[a-z]+", name.lower())
         if part in PARTS
     ]
@@ -158,10 +167,9 @@ def test_no_name_has_a_word_of_before_in_it() -> None:
 def test_letters_are_dead_letters_but_in_what_a_replay_reports() -> None:
     """Letters of the alphabet are not plural there."""
     found = [
-        f"{path.relative_to(SOURCE)}:{line}: {name}"
-        for path in sorted(SOURCE.rglob("*.py"))
-        for name, line in identifiers(ast.parse(path.read_text()))
-        if re.search(r"(?<!dead_)(?<!dead)letters", name.lower()) and path.parent.name not in ("replay", "cli")
+        f"{path}:{line}: {name}"
+        for path, name, line in identifiers_of_the_package()
+        if re.search(r"(?<!dead_)(?<!dead)letters", name.lower()) and Path(path).parent.name not in ("replay", "cli")
     ]
     assert not found, "\n".join(found)
 
