@@ -25,7 +25,7 @@ from directkafka.pipeline.execution.two_phase import write_shares
 from directkafka.pipeline.execution.write_task import WriteTask, reports_of
 from directkafka.pipeline.progress import BatchReport, Reporter
 from directkafka.sinks.api import SecondPhase, TaskReport
-from directkafka.sinks.kafka.rows import Router
+from directkafka.sinks.kafka.rows import TargetRouter
 
 __all__ = ["kafka_to_kafka"]
 
@@ -213,7 +213,7 @@ def _shuffle_share(spark: SparkSession, servers: str, *, batch_s: float, repeat:
     frame = create_dataframe(spark, {"bootstrap.servers": servers}, ranges).select("key", "value").persist()
     count = frame.count()
     targets = tuple(TopicPartition("shuffled", number) for number in range(_PARTITIONS))
-    router = Router(
+    router = TargetRouter(
         store="bench", sink="bench", topic="shuffled", partition_counts={"shuffled": _PARTITIONS}, targets=targets
     )
     phase = SecondPhase(

@@ -73,8 +73,10 @@ def use() -> None:
 def make() -> None:
     """Make what is not there yet. A Java that cannot make an archive leaves none."""
     _FOLDER.mkdir(exist_ok=True)
-    if not (_SPARK_HOME / "conf").exists():
+    if not _SPARK_HOME.exists():
         _make_spark_home()
+    (_SPARK_HOME / "conf").mkdir(exist_ok=True)
+    (_SPARK_HOME / "conf" / "spark-defaults.conf").write_text(_SPARK_DEFAULTS)
     missing: list[Callable[[], None]] = []
     if not _CLASSES.exists():
         missing += [_make_classes, *(partial(_run, "-c", f"import {module}") for module in _KERNELS)]
@@ -97,8 +99,6 @@ def _make_spark_home() -> None:
     part.mkdir()
     for name in ("bin", "sbin", "jars"):
         (part / name).symlink_to(installed / name)
-    (part / "conf").mkdir()
-    (part / "conf" / "spark-defaults.conf").write_text(_SPARK_DEFAULTS)
     part.rename(_SPARK_HOME)
 
 

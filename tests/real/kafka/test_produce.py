@@ -20,7 +20,7 @@ from directkafka.errors import BrokerResponseError
 from directkafka.errors.kafka import DeliveryTimeoutError, ProducerFencedError, ProducerStateError
 from directkafka.kafka.network import connection_pool
 from directkafka.kafka.network.client import KafkaClient
-from directkafka.kafka.producer.partitioner import partitions_of_keys
+from directkafka.kafka.producer.partitioner import partitions_of
 from directkafka.kafka.producer.producer import Producer, new_identity
 from directkafka.kafka.records.encoder import ProducerIdentity
 from directkafka.offsets import TopicPartition
@@ -116,7 +116,7 @@ def test_keys_go_where_another_producer_with_java_s_rule_puts_them(servers: str,
     for key in keys:
         theirs.produce(topic, key=key, on_delivery=note)
     assert theirs.flush(60) == 0
-    ours = partitions_of_keys(pa.array(keys, pa.binary()), 7, np.array([], np.int32))
+    ours, _ = partitions_of(pa.record_batch({"key": pa.array(keys, pa.binary())}), 7)
     assert dict(zip(keys, ours.tolist(), strict=True)) == chosen
     assert len(set(chosen.values())) == 7
 

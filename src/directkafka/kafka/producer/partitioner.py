@@ -85,30 +85,36 @@ def key_hashes(keys: pa.Array) -> Int32s:
     return hashes
 
 
-def partitions_of_keys(keys: pa.Array, partition_counts: Int32s | int, own: Int32s, first: int = 0) -> Int32s:
-    """The partition of each row by its key; rows without key go round robin to the partitions of one's own.
+def partitions_of(rows: pa.RecordBatch, partition_counts: Int32s | int, first: int = 0) -> tuple[Int32s, int]:
+    """The partition of each row: the one that it names, else that of its key, else one partition after the other.
 
     Args:
-        keys: binary or string, large or not, or null.
-        partition_counts: number of the topic's partitions, of all rows or of each.
-        own: partitions for rows without key; may be empty where there are none.
+        rows: columns ``key`` (binary or string, large or not, or null) and ``partition`` (int32), as far as they are
+            there.
+        partition_counts: number of the topic's partitions, of all rows or of each; at least 1.
         first: how many rows without key there were before.
+
+    Returns:
+        The partitions, and how many rows took their turn. A partition that a row names may be none of its topic's.
 
     Raises:
         OptionError: keys of another type.
     """
-    hashes = key_hashes(keys)
-    partitions: Int32s = hashes % np.asarray(partition_counts, np.int32)
+    count, names = rows.num_rows, rows.schema.names
+    given = rows.column("partition") if "partition" in names else pa.nulls(count, pa.int32())
+    if given.null_count == 0:
+        return np.asarray(given), 0
+    hashes = key_hashes(rows.column("key")) if "key" in names else np.full(count, -1, np.int32)
     keyless = np.flatnonzero(hashes < 0)
-    if keyless.size:
-        partitions[keyless] = own[(first + np.arange(keyless.size)) % own.size]
-    return partitions
+    hashes[keyless] = (first + np.arange(keyless.size)) & _POSITIVE
+    partitions: Int32s = hashes % np.asarray(partition_counts, np.int32)
+    if given.null_count < count:
+        partitions = np.where(np.asarray(given.is_valid()), np.asarray(given.fill_null(0)), partitions)
+    return partitions, keyless.size
 
 
 #: The number of partitions of each of these topics.
 CountPartitions = Callable[[Collection[str]], Mapping[str, int]]
-
-_HASH_MAX: Final = 0x7FFFFFFF
 
 
 class Router:
@@ -123,7 +129,7 @@ class Router:
     def __init__(self, topic: str | None, count_partitions: CountPartitions, first: int = 0) -> None:
         self._topic = topic
         self._count_partitions = count_partitions
-        self._round_robin = first
+        self._in_turn = first
         self._counts: dict[str, int] = {}
 
     def route(self, rows: pa.RecordBatch) -> tuple[list[TopicPartition], Int32s]:
@@ -143,7 +149,8 @@ class Router:
         if missing:
             self._counts.update(self._count_partitions(missing))
         counts = np.array([self._counts[name] for name in topics], np.int32)
-        partitions = self._partitions(rows, counts[topic_of])
+        partitions, in_turn = partitions_of(rows, counts[topic_of], self._in_turn)
+        self._in_turn += in_turn
         _refuse_unknown(partitions, counts[topic_of], topics, topic_of)
         bases = np.concatenate([[0], np.cumsum(counts)[:-1]]).astype(np.int32)
         places = [TopicPartition(name, number) for name in topics for number in range(self._counts[name])]
@@ -160,18 +167,6 @@ class Router:
             raise KafkaNullTopicInDataError(option="topic", reason=reason)
         found = column.dictionary_encode()
         return found.dictionary.to_pylist(), np.asarray(found.indices, np.int32)
-
-    def _partitions(self, rows: pa.RecordBatch, counts: Int32s) -> Int32s:
-        count, names = rows.num_rows, rows.schema.names
-        hashes = key_hashes(rows.column("key")) if "key" in names else np.full(count, -1, np.int32)
-        keyless = np.flatnonzero(hashes < 0)
-        hashes[keyless] = (self._round_robin + np.arange(keyless.size)) & _HASH_MAX
-        self._round_robin += keyless.size
-        partitions: Int32s = hashes % counts
-        if "partition" in names and rows.column("partition").null_count < count:
-            given = rows.column("partition")
-            partitions = np.where(np.asarray(given.is_valid()), np.asarray(given.fill_null(0), np.int32), partitions)
-        return partitions
 
 
 def _refuse_unknown(partitions: Int32s, counts: Int32s, topics: list[str], topic_of: Int32s) -> None:

@@ -17,7 +17,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from directkafka.errors import RowRejectedError, StoreUnavailableError
-from directkafka.kafka.producer.partitioner import partitions_of_keys
+from directkafka.kafka.producer.partitioner import partitions_of
 from directkafka.offsets import TopicPartition
 from directkafka.sinks.api import TARGET
 
@@ -141,7 +141,7 @@ def destinations_from_payload(payload: bytes) -> Destinations:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Router:
+class TargetRouter:
     """Finds each row's target; it is pickled and sent to executors.
 
     Attributes:
@@ -169,7 +169,7 @@ class Router:
         sink: str,
         topic: str | None,
         topic_from: str = TOPIC,
-    ) -> Router:
+    ) -> TargetRouter:
         """A router to all destinations of the rows.
 
         Raises:
@@ -230,7 +230,7 @@ class Router:
         for number, target in enumerate(self.targets):
             if target.topic == topic:
                 numbers[target.partition] = number
-        partitions = self._partitions(batch, count, first)
+        partitions, _ = partitions_of(batch, max(count, 1), first)
         is_known = (partitions >= 0) & (partitions < count)
         target_of = np.where(is_known, numbers[np.where(is_known, partitions, 0)], -1) if count else partitions * 0 - 1
         if batch.num_rows and target_of.min() < 0:
@@ -240,14 +240,3 @@ class Router:
             )
             raise StoreUnavailableError(store=self.store, cause=cause)
         return target_of.astype(np.int32, copy=False)
-
-    def _partitions(self, batch: pa.RecordBatch, count: int, first: int) -> Int32s:
-        names = batch.schema.names
-        named = batch.column("partition") if "partition" in names else None
-        if named is not None and named.null_count == 0:
-            return np.asarray(named).astype(np.int32, copy=False)
-        keys = batch.column("key") if "key" in names else pa.nulls(batch.num_rows)
-        by_key = partitions_of_keys(keys, max(count, 1), np.arange(max(count, 1), dtype=np.int32), first)
-        if named is None:
-            return by_key
-        return np.where(np.asarray(pc.is_valid(named)), np.asarray(pc.fill_null(named, 0)), by_key).astype(np.int32)

@@ -27,7 +27,7 @@ from directkafka.sinks.kafka.errors import translate, with_batch_size
 from directkafka.sinks.kafka.rows import (
     RECORD_COLUMNS,
     TOPIC,
-    Router,
+    TargetRouter,
     destinations_from_payload,
     destinations_of,
     merge_destinations,
@@ -261,7 +261,7 @@ class KafkaSink(KafkaConfig, Clonable):
                 rows += sum(batch.num_rows for batch in read_range(task))
         return TableCount(rows=rows)
 
-    def _router(self, reports: Sequence[TaskReport]) -> Router:
+    def _router(self, reports: Sequence[TaskReport]) -> TargetRouter:
         destinations = merge_destinations(
             destinations
             for report in reports
@@ -283,7 +283,7 @@ class KafkaSink(KafkaConfig, Clonable):
             detail += "or filter these rows out"
             raise RowRejectedError(store=self._store.label, sink=self.name, detail=detail)
         counts = self._partition_counts([name for name in destinations if name])
-        return Router.of(
+        return TargetRouter.of(
             destinations, counts, store=self._store.label, sink=self.name, topic=self.topic, topic_from=self._topic_from
         )
 

@@ -27,7 +27,7 @@ from directkafka.sinks.api import TARGET, TaskReport
 from directkafka.sinks.kafka.rows import (
     TOPIC,
     Destinations,
-    Router,
+    TargetRouter,
     destinations_of,
     destinations_to_payload,
     merge_destinations,
@@ -77,7 +77,7 @@ class EncodingRouter:
         encodings: what columns become.
     """
 
-    router: Router
+    router: TargetRouter
     encodings: tuple[ColumnEncoding, ...]
 
     def __call__(self, batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:

@@ -8,7 +8,7 @@ import pytest
 from kafka.partitioner.default import murmur2
 
 from directkafka.errors import OptionError
-from directkafka.kafka.producer.partitioner import key_hashes, partitions_of_keys
+from directkafka.kafka.producer.partitioner import key_hashes, partitions_of
 
 #: Kafka's own test of its hash, ``UtilsTest.testMurmur2``.
 PUBLISHED = {
@@ -41,21 +41,33 @@ def test_an_empty_key_is_a_key() -> None:
     assert key_hashes(pa.array([b""])).tolist() == [murmur2(b"") & 0x7FFFFFFF]
 
 
+def keyed(keys: list[bytes | None]) -> pa.RecordBatch:
+    return pa.record_batch({"key": pa.array(keys, pa.binary())})
+
+
 def test_a_key_s_partition_is_the_rest_by_the_number_of_partitions() -> None:
-    keys = pa.array([b"21", b"21", b"abc"])
-    own = np.array([], np.int32)
+    rows = keyed([b"21", b"21", b"abc"])
     positive = [-973932308 & 0x7FFFFFFF, -973932308 & 0x7FFFFFFF, 479470107]
-    assert partitions_of_keys(keys, 7, own).tolist() == [one % 7 for one in positive]
+    assert partitions_of(rows, 7)[0].tolist() == [one % 7 for one in positive]
     counts = np.array([5, 1, 9], np.int32)
-    assert partitions_of_keys(keys, counts, own).tolist() == [positive[0] % 5, 0, positive[2] % 9]
+    assert partitions_of(rows, counts)[0].tolist() == [positive[0] % 5, 0, positive[2] % 9]
 
 
-def test_rows_without_key_are_dealt_in_turn_to_one_s_own_partitions() -> None:
-    keys = pa.array([None, b"21", None, None, None], pa.binary())
-    own = np.array([4, 9, 2], np.int32)
-    keyed = (-973932308 & 0x7FFFFFFF) % 12
-    assert partitions_of_keys(keys, 12, own).tolist() == [4, keyed, 9, 2, 4]
-    assert partitions_of_keys(keys, 12, own, first=4).tolist() == [9, keyed, 2, 4, 9]
+def test_rows_without_key_take_the_partitions_in_turn_and_their_number_is_told() -> None:
+    rows = keyed([None, b"21", None, None, None])
+    of_key = (-973932308 & 0x7FFFFFFF) % 3
+    partitions, in_turn = partitions_of(rows, 3)
+    assert (partitions.tolist(), in_turn) == ([0, of_key, 1, 2, 0], 4)
+    assert partitions_of(rows, 3, first=in_turn)[0].tolist() == [1, of_key, 2, 0, 1]
+    assert partitions_of(pa.record_batch({"value": pa.array([b""] * 4)}), 3, 2)[0].tolist() == [2, 0, 1, 2]
+    last = partitions_of(keyed([None, None]), 7, first=2**31 - 1)[0]
+    assert last.tolist() == [(2**31 - 1) % 7, 0], "a turn is a number of 31 bits, as a hash is"
+
+
+def test_a_partition_that_a_row_names_wins_over_its_key_and_its_turn() -> None:
+    rows = keyed([b"21", b"21", None]).append_column("partition", pa.array([5, None, 6], pa.int32()))
+    assert partitions_of(rows, 3)[0].tolist() == [5, (-973932308 & 0x7FFFFFFF) % 3, 6]
+    assert partitions_of(rows.filter(rows.column("partition").is_valid()), 3)[0].tolist() == [5, 6]
 
 
 def test_keys_of_another_type_are_refused() -> None:

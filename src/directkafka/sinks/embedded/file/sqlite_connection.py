@@ -39,6 +39,8 @@ _ERROR_CLASSES: Final[tuple[tuple[str, ErrorClass], ...]] = (
     ("ON CONFLICT clause does not match", "schema"),
 )
 
+_PARAMETER_TYPES: Final = {str: pa.string(), bytes: pa.binary(), int: pa.int64()}
+
 
 class SQLiteConnection:
     """An open file; see :class:`~directkafka.sinks.embedded.file.connection.FileConnection`.
@@ -55,7 +57,7 @@ class SQLiteConnection:
             self._database.close()
             raise
 
-    def rows(self, statement: str, parameters: Sequence[str | int | None] = ()) -> list[Row]:
+    def rows(self, statement: str, parameters: Sequence[str | bytes | int | None] = ()) -> list[Row]:
         """A statement is read to its end: one that is not would keep its lock."""
         with adbc_driver_manager.AdbcStatement(self._connection) as prepared:
             prepared.set_sql_query(statement)
@@ -112,10 +114,8 @@ class SQLiteConnection:
         return int(self.rows("SELECT total_changes()")[0][0])
 
 
-def _column(value: str | int | None) -> pa.Array:
-    if value is None:
-        return pa.nulls(1)
-    return column_of([value], pa.string() if isinstance(value, str) else pa.int64())
+def _column(value: str | bytes | int | None) -> pa.Array:
+    return pa.nulls(1) if value is None else column_of([value], _PARAMETER_TYPES[type(value)])
 
 
 def opened(path: str, *, lock_timeout_s: float, durable: bool) -> SQLiteConnection:
