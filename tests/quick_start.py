@@ -33,6 +33,12 @@ from directkafka.testing.broker_jars import KAFKA_VERSION
 #: collector that it was made with.
 _JVM_OPTIONS = "-XX:TieredStopAtLevel=1 -XX:+UseSerialGC -Xlog:disable -Xlog:all=error:stderr"
 
+#: Not in a file: a folder on the class path that is not empty makes Java leave its archive alone.
+_SETTINGS = " ".join(
+    f"-Dspark.{name}"
+    for name in ("ui.enabled=false", "sql.codegen.factoryMode=NO_CODEGEN", "sql.codegen.wholeStage=false")
+)
+
 _ROOT = Path(__file__).parent.parent
 _FOLDER = Path(sys.prefix) / "directkafka-tests"
 _SPARK_HOME = _FOLDER / "spark"
@@ -48,11 +54,6 @@ _KERNELS = (
     "directkafka.payloads.protobuf.encoder",
     "directkafka.sinks.postgres.copy_kernels",
 )
-_SPARK_DEFAULTS = """\
-spark.ui.enabled                false
-spark.sql.codegen.factoryMode   NO_CODEGEN
-spark.sql.codegen.wholeStage    false
-"""
 _TIMEOUT_S = 600
 #: As many as there are cores: each is one process that computes.
 _AT_ONCE = 2
@@ -61,7 +62,7 @@ _AT_ONCE = 2
 def use() -> None:
     """Let this process's children start with what was made; without it they start as they would."""
     options = f"{_JVM_OPTIONS} -XX:SharedArchiveFile={_CLASSES}" if _CLASSES.exists() else _JVM_OPTIONS
-    os.environ["SPARK_SUBMIT_OPTS"] = f"{options} {os.environ.get('SPARK_SUBMIT_OPTS', '')}".strip()
+    os.environ["SPARK_SUBMIT_OPTS"] = f"{options} {_SETTINGS} {os.environ.get('SPARK_SUBMIT_OPTS', '')}".strip()
     if _SPARK_HOME.exists():
         os.environ["SPARK_HOME"] = str(_SPARK_HOME)
     if _BROKER_CLASSES.exists():
@@ -75,8 +76,6 @@ def make() -> None:
     _FOLDER.mkdir(exist_ok=True)
     if not _SPARK_HOME.exists():
         _make_spark_home()
-    (_SPARK_HOME / "conf").mkdir(exist_ok=True)
-    (_SPARK_HOME / "conf" / "spark-defaults.conf").write_text(_SPARK_DEFAULTS)
     missing: list[Callable[[], None]] = []
     if not _CLASSES.exists():
         missing += [_make_classes, *(partial(_run, "-c", f"import {module}") for module in _KERNELS)]
