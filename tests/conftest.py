@@ -23,6 +23,8 @@ if TYPE_CHECKING:
 
 # An example that takes longer on a busy machine is not wrong.
 settings.register_profile("calm", deadline=None, suppress_health_check=[HealthCheck.too_slow])
+#: Each run draws other examples, so many quick runs draw as many as a long one.
+settings.register_profile("quick", settings.get_profile("calm"), max_examples=40)
 settings.load_profile("calm")
 
 # kafka-python warns of a task of its event loop that took 0.1 s, as each may on a busy machine. Tests that ask what was
@@ -37,6 +39,12 @@ quick_start.use()
 
 _SERVERS: pytest.StashKey[RunServers] = pytest.StashKey()
 _ADDRESSES = "directkafka_servers"
+
+
+def pytest_configure(config: pytest.Config) -> None:
+    """Draw fewer examples where the slow tests are left out as well: ``make test``."""
+    if "not slow" in config.option.markexpr:
+        settings.load_profile("quick")
 
 
 @pytest.hookimpl(optionalhook=True)

@@ -49,8 +49,9 @@ def local_cluster(folder: str, *, executors: int = 2, **conf: str) -> SparkSessi
         executors: how many.
         conf: more of Spark's settings, with ``__`` for each dot.
     """
-    # Executors start as quickly as the driver does: tests/quick_start.py.
-    options = os.environ.get("SPARK_SUBMIT_OPTS", "")
+    # Executors start as quickly as the driver does: tests/quick_start.py. Spark's settings they have from the driver.
+    given = os.environ.get("SPARK_SUBMIT_OPTS", "").split()
+    options = " ".join(option for option in given if not option.startswith("-Dspark."))
     builder = SparkSession.builder.master(f"local-cluster[{executors},1,1024]")
     for name, value in {
         "spark.ui.enabled": "false",

@@ -160,8 +160,14 @@ class EmbeddedMariaDB(DatabaseServer):
         import pymysql
 
         assert self._port is not None
+        # Without TLS, for which PyMySQL reads all certificates of the machine first.
         return pymysql.connect(
-            host=LOOPBACK, port=self._port.number, user=self._superuser, password=self._password, autocommit=True
+            host=LOOPBACK,
+            port=self._port.number,
+            user=self._superuser,
+            password=self._password,
+            autocommit=True,
+            ssl_disabled=True,
         )
 
     def _execute(self, statement: str, name: str) -> None:

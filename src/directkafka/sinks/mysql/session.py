@@ -22,7 +22,7 @@ from urllib.parse import parse_qsl, unquote, urlsplit
 from directkafka.errors import DirectKafkaError, OptionError
 from directkafka.options.texts import check_installed, fault_of_host
 from directkafka.sinks.databases import ErrorClass, error_for, load_blocks
-from directkafka.sinks.mysql.client import pymysql
+from directkafka.sinks.mysql.client import connect, pymysql
 
 SQL: Final = load_blocks("directkafka.sinks.mysql", "store.sql")
 
@@ -156,7 +156,7 @@ class MySQLAddress:
             StoreUnavailableError, StoreAccessError: naming host, port and database.
         """
         with self.translated():
-            connection: Connection = pymysql.connect(
+            connection: Connection = connect(
                 **self._arguments,
                 charset="utf8mb4",
                 autocommit=True,
@@ -184,7 +184,7 @@ class MySQLAddress:
         own = socket_of(session)
         if own is not None and own.family != socket.AF_UNIX:
             given["host"] = own.getpeername()[0]
-        return pymysql.connect(
+        return connect(
             **given, autocommit=True, program_name="directkafka watch", read_timeout=given["connect_timeout"]
         )
 
