@@ -1,0 +1,43 @@
+"""What a connection trusts: files are read anew for each one, the system's certificates once."""
+
+from __future__ import annotations
+
+import ssl
+from pathlib import Path
+
+from tests.certificates import authority
+
+from directkafka.kafka.network.tls import tls_context
+from directkafka.options.client import ClientOptions
+
+
+def context(more: dict[str, str], protocol: str = "SSL") -> ssl.SSLContext | None:
+    given = {"bootstrap.servers": "kafka:9093", "security.protocol": protocol, **more}
+    return tls_context(ClientOptions.from_kafka_params(given))
+
+
+def test_a_connection_without_tls_has_no_context() -> None:
+    assert context({}, "PLAINTEXT") is None
+
+
+def test_the_system_s_certificates_are_read_once() -> None:
+    first = context({})
+    assert first is not None
+    assert (first.check_hostname, first.verify_mode) == (True, ssl.CERT_REQUIRED)
+    assert context({}) is first
+    unchecked = context({"ssl.endpoint.identification.algorithm": ""})
+    assert unchecked is not None
+    assert (unchecked.check_hostname, unchecked.verify_mode) == (False, ssl.CERT_REQUIRED)
+
+
+def test_a_file_is_read_anew(tmp_path: Path) -> None:
+    path = tmp_path / "trusted.pem"
+    path.write_text(authority("before").pem)
+    settings = {"ssl.truststore.type": "PEM", "ssl.truststore.location": str(path)}
+    before = context(settings)
+    path.write_text(authority("after").pem)
+    after = context(settings)
+    assert before is not None
+    assert after is not None
+    names = [dict(field for (field,) in one.get_ca_certs()[0]["subject"])["commonName"] for one in (before, after)]
+    assert names == ["before", "after"]
