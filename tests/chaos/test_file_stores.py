@@ -128,6 +128,10 @@ def forget_history(folder: Path) -> None:
     DeltaTable(folder).vacuum(retention_hours=0, dry_run=False, enforce_retention_duration=False, full=True)
 
 
+#: Between two looks of a reader: without a pause it would take a core for itself.
+_PAUSE_S = 0.02
+
+
 class Watcher:
     """A reader that looks at the table again and again, from before the first batch on."""
 
@@ -141,7 +145,7 @@ class Watcher:
     def _look(self) -> None:
         before = 0
         try:
-            while not self._enough.is_set():
+            while not self._enough.wait(_PAUSE_S):
                 found = ids(self._kind, self._folder)
                 check_whole(found)
                 assert len(found) >= before, "rows that were committed are gone"
