@@ -22,7 +22,9 @@ if TYPE_CHECKING:
     from directkafka.testing import EmbeddedMariaDB, EmbeddedPostgres, KafkaBroker
 
 # An example that takes longer on a busy machine is not wrong.
-settings.register_profile("calm", deadline=None, suppress_health_check=[HealthCheck.too_slow])
+settings.register_profile(
+    "calm", deadline=None, derandomize=False, print_blob=True, suppress_health_check=[HealthCheck.too_slow]
+)
 #: Each run draws other examples, so many quick runs draw as many as a long one.
 settings.register_profile("quick", settings.get_profile("calm"), max_examples=40)
 settings.load_profile("calm")
@@ -34,16 +36,16 @@ logging.getLogger("kafka.net.selector").setLevel(logging.ERROR)
 _ROOT = Path(__file__).parent.parent
 # Until all tests are collected, nothing that is made is garbage.
 gc.disable()
-# For every Spark that tests start, also in processes of their own.
-quick_start.use()
 
 _SERVERS: pytest.StashKey[RunServers] = pytest.StashKey()
 _ADDRESSES = "directkafka_servers"
 
 
 def pytest_configure(config: pytest.Config) -> None:
-    """Draw fewer examples where the slow tests are left out as well: ``make test``."""
-    if "not slow" in config.option.markexpr:
+    """Start Spark quickly, also in processes of tests' own; draw fewer examples where slow tests are left out."""
+    is_quick_run = "not slow" in config.option.markexpr
+    quick_start.use(is_quick_run=is_quick_run)
+    if is_quick_run:
         settings.load_profile("quick")
 
 

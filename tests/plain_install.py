@@ -22,6 +22,7 @@ from packaging.utils import canonicalize_name
 ROOT = Path(__file__).parents[1]
 NAME = "directkafka"
 PATIENCE_S = 600
+_KEPT_OF_JAVA = ("-Djava.io.tmpdir=", "-XX:-UsePerfData")
 
 
 @dataclass(frozen=True)
@@ -44,6 +45,9 @@ class Environment:
         # As after ``. venv/bin/activate``.
         path = os.pathsep.join([str(self.folder / "bin"), os.environ.get("PATH", os.defpath)])
         inherited = {name: value for name, value in os.environ.items() if not name.startswith(foreign)}
+        # Of the tests' own Java, where temporary files go; not what tests/quick_start.py sets.
+        options = [one for one in inherited.pop("SPARK_SUBMIT_OPTS", "").split() if one.startswith(_KEPT_OF_JAVA)]
+        inherited["SPARK_SUBMIT_OPTS"] = " ".join(options)
         return subprocess.run(
             command,
             cwd=folder,

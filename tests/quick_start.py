@@ -7,6 +7,8 @@
   plans a source's reads compiles PySpark anew, 0.6 s, and each task reads the lists of all of them again. Without them
   they import the packages, which are the same code.
 - This library's kernels, compiled.
+- In the quick run, settings of Spark for programs that have none of their own: no page, and queries of a few rows are
+  interpreted.
 - The bytecode of the tests, which is pytest's own: with what an assert shows.
 
 What users have is Spark without all that: ``real/test_plain_install.py`` runs so.
@@ -59,10 +61,17 @@ _TIMEOUT_S = 600
 _AT_ONCE = 2
 
 
-def use() -> None:
-    """Let this process's children start with what was made; without it they start as they would."""
+def use(*, is_quick_run: bool = False) -> None:
+    """Let this process's children start with what was made; without it they start as they would.
+
+    Args:
+        is_quick_run: whether queries are interpreted. The whole run has Spark compile those of programs, as it does at
+            users'.
+    """
     options = f"{_JVM_OPTIONS} -XX:SharedArchiveFile={_CLASSES}" if _CLASSES.exists() else _JVM_OPTIONS
-    os.environ["SPARK_SUBMIT_OPTS"] = f"{options} {_SETTINGS} {os.environ.get('SPARK_SUBMIT_OPTS', '')}".strip()
+    os.environ["SPARK_SUBMIT_OPTS"] = (
+        f"{options} {_SETTINGS if is_quick_run else ''} {os.environ.get('SPARK_SUBMIT_OPTS', '')}".strip()
+    )
     if _SPARK_HOME.exists():
         os.environ["SPARK_HOME"] = str(_SPARK_HOME)
     if _BROKER_CLASSES.exists():

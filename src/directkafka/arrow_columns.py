@@ -17,18 +17,18 @@ _BYTES_MAX: Final = 2**31 - 1
 _NUMBERS: Final = {pa.int32(): np.int32, pa.int64(): np.int64}
 
 
-def column_of(values: Sequence[Any], arrow_type: pa.DataType) -> pa.Array:
+def column_of(values: Sequence[Any] | np.ndarray[Any, Any], arrow_type: pa.DataType) -> pa.Array:
     """What ``pa.array(values, arrow_type)`` gives.
 
     Args:
-        values: texts or bytes, or whole numbers; without None.
+        values: texts or bytes, or whole numbers, also as an array of numpy's; without None.
         arrow_type: string or binary; int32 or int64.
 
     Raises:
         pa.ArrowCapacityError: the texts are larger than a column can be, 2 GiB.
     """
     if number := _NUMBERS.get(arrow_type):
-        buffers = [None, pa.py_buffer(np.array(values, number))]
+        buffers = [None, pa.py_buffer(np.ascontiguousarray(values, number))]
     else:
         parts = [value.encode() if isinstance(value, str) else value for value in values]
         ends = np.cumsum([0, *map(len, parts)], dtype=np.int64)

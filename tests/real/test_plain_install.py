@@ -55,6 +55,7 @@ from directkafka import *
 from pyspark.sql import SparkSession
 
 spark = SparkSession.builder.master("local[2]").config("spark.ui.enabled", "false").getOrCreate()
+assert spark.conf.get("spark.sql.codegen.wholeStage") == "true"
 dk.register(spark)
 params = {"bootstrap.servers": os.environ["KAFKA"]}
 topic, copy = os.environ["TOPIC"], os.environ["COPY"]

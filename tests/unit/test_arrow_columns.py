@@ -26,8 +26,8 @@ def numbers(bits: int) -> st.SearchStrategy[int]:
         st.tuples(st.lists(numbers(64)), st.just(pa.int64())),
     )
 )
-def test_a_column_is_what_arrow_makes_of_the_values(given: tuple[list[str], pa.DataType]) -> None:
-    values, arrow_type = given
+def test_a_column_is_what_arrow_makes_of_the_values(column_and_type: tuple[list[str], pa.DataType]) -> None:
+    values, arrow_type = column_and_type
     column = column_of(values, arrow_type)
     column.validate(full=True)
     assert column.equals(pa.array(values, arrow_type))

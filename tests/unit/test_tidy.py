@@ -80,6 +80,7 @@ def nodes_by_kind() -> dict[type[ast.AST], list[tuple[str, Any]]]:
 
 def nodes(*kinds: type[ast.AST]) -> Iterator[tuple[str, Any]]:
     """Every node of these kinds, with the file that has it."""
+    assert set(kinds) <= nodes_by_kind().keys(), "kinds of nodes that are there, no bases of them"
     return chain.from_iterable(nodes_by_kind()[kind] for kind in kinds)
 
 

@@ -157,17 +157,11 @@ class EmbeddedMariaDB(DatabaseServer):
         return True
 
     def _connect(self) -> Any:
-        import pymysql
+        from directkafka.sinks.mysql.client import connect
 
         assert self._port is not None
-        # Without TLS, for which PyMySQL reads all certificates of the machine first.
-        return pymysql.connect(
-            host=LOOPBACK,
-            port=self._port.number,
-            user=self._superuser,
-            password=self._password,
-            autocommit=True,
-            ssl_disabled=True,
+        return connect(
+            host=LOOPBACK, port=self._port.number, user=self._superuser, password=self._password, autocommit=True
         )
 
     def _execute(self, statement: str, name: str) -> None:

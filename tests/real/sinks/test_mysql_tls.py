@@ -66,7 +66,7 @@ def test_a_server_without_tls_is_talked_to_without_it(mysql_database: str) -> No
     assert cipher(mysql_database) == ""
 
 
-def test_a_server_is_verified_where_an_authority_is_named(url: str, tmp_path: Path) -> None:
+def test_a_server_is_verified_where_that_is_asked_for(url: str, tmp_path: Path) -> None:
     assert cipher(verified(url, OURS, tmp_path)).startswith("TLS")
     with pytest.raises(StoreError, match="certificate verify failed"):
         cipher(verified(url, authority("somebody else's"), tmp_path))
@@ -75,6 +75,6 @@ def test_a_server_is_verified_where_an_authority_is_named(url: str, tmp_path: Pa
         cipher(other_name)
 
 
-def test_a_server_without_tls_is_refused_where_an_authority_is_named(mysql_database: str, tmp_path: Path) -> None:
+def test_a_server_without_tls_is_refused_where_it_is_to_be_verified(mysql_database: str, tmp_path: Path) -> None:
     with pytest.raises(StoreError, match="SSL"):
         cipher(verified(mysql_database, OURS, tmp_path))

@@ -1,7 +1,7 @@
 """The TLS side of a connection: an ``ssl.SSLContext``, made of the stores that the options name.
 
 Files are read anew for every client and every fetch connection, on the machine that connects: a certificate that was
-renewed is used from the next connection on. The system's own certificates are read once by each process.
+renewed is used from the next connection on.
 """
 
 from __future__ import annotations
@@ -10,7 +10,6 @@ import secrets
 import socket
 import ssl
 import tempfile
-from functools import cache
 from pathlib import Path
 
 from directkafka.errors import EnvironmentFaultError, OptionError
@@ -35,15 +34,7 @@ def tls_context(options: ClientOptions) -> ssl.SSLContext | None:
     """
     if not options.security_protocol.endswith("SSL"):
         return None
-    if options.ssl_trust_store is None and options.ssl_key_store is None:
-        return _context_of_the_system(options.ssl_check_hostname)
     return make_context(options.ssl_trust_store, options.ssl_key_store, check_hostname=options.ssl_check_hostname)
-
-
-@cache
-def _context_of_the_system(check_hostname: bool) -> ssl.SSLContext:
-    """One for all connections of the process: the system's certificates take 25 ms of a core to read."""
-    return make_context(None, None, check_hostname=check_hostname)
 
 
 def make_context(trust_store: TrustStore | None, key_store: KeyStore | None, *, check_hostname: bool) -> ssl.SSLContext:

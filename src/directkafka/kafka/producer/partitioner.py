@@ -92,10 +92,11 @@ def partitions_of(rows: pa.RecordBatch, partition_counts: Int32s | int, first: i
         rows: columns ``key`` (binary or string, large or not, or null) and ``partition`` (int32), as far as they are
             there.
         partition_counts: number of the topic's partitions, of all rows or of each; at least 1.
-        first: how many rows without key there were before.
+        first: where the turns begin.
 
     Returns:
-        The partitions, and how many rows took their turn. A partition that a row names may be none of its topic's.
+        The partitions, and what to add to ``first`` for the next rows. A partition that a row names may be none of its
+        topic's.
 
     Raises:
         OptionError: keys of another type.

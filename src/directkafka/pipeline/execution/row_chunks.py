@@ -12,6 +12,8 @@ from typing import Any, Final
 import numpy as np
 import pyarrow as pa
 
+from directkafka.arrow_columns import column_of
+
 #: Rows in chunks travel through two pipes and the JVM, which costs more than LZ4 does.
 _OPTIONS: Final = pa.ipc.IpcWriteOptions(compression="lz4")
 
@@ -83,7 +85,7 @@ def chunks_by_share(
     """
     order = np.argsort(share_of, kind="stable")
     ends = np.searchsorted(share_of[order], np.arange(share_count + 1))
-    ordered = batch if np.array_equal(order, np.arange(len(order))) else batch.take(pa.array(order))
+    ordered = batch if np.array_equal(order, np.arange(len(order))) else batch.take(column_of(order, pa.int64()))
     for share in range(share_count):
         rows = ordered.slice(ends[share], ends[share + 1] - ends[share])
         for chunk in chunks_of(rows):

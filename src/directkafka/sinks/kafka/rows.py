@@ -16,6 +16,7 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
+from directkafka.arrow_columns import column_of
 from directkafka.errors import RowRejectedError, StoreUnavailableError
 from directkafka.kafka.producer.partitioner import partitions_of
 from directkafka.offsets import TopicPartition
@@ -202,7 +203,7 @@ class TargetRouter:
         for batch in batches:
             target_of = self.target_of(batch, first=rows_before)
             rows_before += batch.num_rows
-            yield batch.append_column(TARGET, pa.array(target_of, pa.int32()))
+            yield batch.append_column(TARGET, column_of(target_of, pa.int32()))
 
     def target_of(self, batch: pa.RecordBatch, *, first: int = 0) -> Int32s:
         """For each row, the index of its target in :attr:`targets`.

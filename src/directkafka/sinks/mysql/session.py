@@ -293,7 +293,21 @@ def _parameters(query: str) -> dict[str, Any]:
                 raise OptionError(option="dsn", reason="connect_timeout is a number of seconds, 1 at least")
             value = int(text)
         found[_PARAMETERS[name]] = value
+    _refuse_half_a_verification(found)
     return found
+
+
+def _refuse_half_a_verification(found: Mapping[str, Any]) -> None:
+    """PyMySQL verifies nothing for an authority alone, and without one takes every certificate of a public one."""
+    verifies = [name for name in ("ssl_verify_cert", "ssl_verify_identity") if found.get(name)]
+    if "ssl_ca" in found and not verifies:
+        raise OptionError(
+            option="dsn", reason="ssl_ca alone verifies nothing: add ssl_verify_identity=true, or ssl_verify_cert=true"
+        )
+    if verifies and "ssl_ca" not in found:
+        raise OptionError(
+            option="dsn", reason=f"{verifies[0]} needs ssl_ca, the file of the authority that signed for the server"
+        )
 
 
 def _number(error: pymysql.MySQLError) -> int:

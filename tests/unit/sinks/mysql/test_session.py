@@ -37,6 +37,8 @@ def test_a_port_and_a_user_may_be_left_out() -> None:
     [
         "", "host/air", "postgresql://host/air", "mysql:///air", "mysql://host", "mysql://host/", "mysql://host/a/b",
         "mysql://host:port/air", "mysql://host/air?unknown=1", "mysql://host/air?ssl_verify_cert=perhaps",
+        "mysql://host/air?ssl_ca=/etc/ca.pem", "mysql://host/air?ssl_ca=/etc/ca.pem&ssl_verify_cert=false",
+        "mysql://host/air?ssl_verify_identity=true", "mysql://host/air?ssl_verify_cert=1",
         "mysql://host/air?connect_timeout=0", "mysql://host/air?connect_timeout=soon", "mysql://[::1/air",
     ],
 )  # fmt: skip

@@ -34,8 +34,9 @@ _NO_FILE: Final = "directkafka_no_file"
 _RESERVED: Final = frozenset({"main", "memory", "system", "temp", _NO_FILE})
 
 #: Instances of DuckDB that have no file now. To make one takes 25 ms of a core, which is longer than a small commit; to
-#: give it another file takes less than one.
+#: give it another file takes less than one. Each has threads of its own, so only a few are kept.
 _idle: Final[list[duckdb.DuckDBPyConnection]] = []
+_IDLE_MAX: Final = 2
 
 
 Opened = TypeVar("Opened")
@@ -55,8 +56,9 @@ class DuckDBConnection:
         self._connection = instance.cursor()
         self._connection.execute(f"USE {database}")
         self._is_open = True
-        #: After a failure nobody knows what DuckDB keeps of it.
-        self._has_failed = False
+        #: After a failure nobody knows what DuckDB keeps of it. After many rows it keeps 80 MB, and maybe a folder that
+        #: they were spilled to; beside them an instance costs little.
+        self._is_used_up = False
         #: Of this transaction: rows of the smallest ``fill`` of a table that stays; whether rows may go or be replaced.
         self._filled_rows_min: int | None = None
         self._may_replace = False
@@ -89,6 +91,7 @@ class DuckDBConnection:
         if not is_temporary:
             least = self._filled_rows_min
             self._filled_rows_min = count if least is None else min(least, count)
+        self._is_used_up |= count >= _ROW_GROUP_ROWS
         return count
 
     def begin(self) -> None:
@@ -125,7 +128,7 @@ class DuckDBConnection:
             found: list[Row] = self._connection.execute(statement, parameters).fetchall()
             return found
         except BaseException:
-            self._has_failed = True
+            self._is_used_up = True
             raise
 
     def close(self) -> None:
@@ -139,8 +142,8 @@ class DuckDBConnection:
             self._instance.execute(f"DETACH {self._database}")
             self._instance.execute("RESET max_vacuum_tasks")
         except duckdb.Error:
-            self._has_failed = True
-        if self._has_failed:
+            self._is_used_up = True
+        if self._is_used_up or len(_idle) >= _IDLE_MAX:
             self._instance.close()
         else:
             _idle.append(self._instance)

@@ -7,7 +7,7 @@ as fast here. Both write the same file. https://arrow.apache.org/adbc/current/dr
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Final
+from typing import Any, Final
 
 import adbc_driver_manager
 import adbc_driver_sqlite
@@ -57,7 +57,7 @@ class SQLiteConnection:
             self._database.close()
             raise
 
-    def rows(self, statement: str, parameters: Sequence[str | bytes | int | None] = ()) -> list[Row]:
+    def rows(self, statement: str, parameters: Sequence[Any] = ()) -> list[Row]:
         """A statement is read to its end: one that is not would keep its lock."""
         with adbc_driver_manager.AdbcStatement(self._connection) as prepared:
             prepared.set_sql_query(statement)
@@ -114,8 +114,11 @@ class SQLiteConnection:
         return int(self.rows("SELECT total_changes()")[0][0])
 
 
-def _column(value: str | bytes | int | None) -> pa.Array:
-    return pa.nulls(1) if value is None else column_of([value], _PARAMETER_TYPES[type(value)])
+def _column(value: Any) -> pa.Array:
+    if value is None:
+        return pa.nulls(1)
+    arrow_type = _PARAMETER_TYPES.get(type(value))
+    return column_of([value], arrow_type) if arrow_type is not None else pa.array([value])
 
 
 def opened(path: str, *, lock_timeout_s: float, durable: bool) -> SQLiteConnection:

@@ -7,6 +7,7 @@ import os
 import struct
 import subprocess
 import sys
+import threading
 from collections.abc import Callable, Iterator
 from contextlib import closing, suppress
 from dataclasses import dataclass
@@ -134,6 +135,45 @@ def test_nothing_of_a_file_that_was_closed_is_left_for_the_next_one(tmp_path: Pa
         assert file.rows("SELECT table_name FROM duckdb_tables()") == []
         assert file.rows("SELECT database_name FROM duckdb_databases() WHERE path IS NOT NULL") == [("b",)]
     assert duckdb_connection._idle == [instance]
+
+
+def test_a_file_that_another_process_lets_go_is_opened_with_what_that_has_written(tmp_path: Path) -> None:
+    path = tmp_path / "flights.duckdb"
+    duckdb_connection._idle.clear()
+    rows_by_store(path, "CREATE TABLE flights (id BIGINT)")
+    (instance,) = duckdb_connection._idle
+    program = (
+        "import duckdb, sys; c = duckdb.connect(sys.argv[1]); c.execute('INSERT INTO flights VALUES (1)'); "
+        "print('open', flush=True); sys.stdin.read()"
+    )
+    with subprocess.Popen(
+        [sys.executable, "-c", program, path], stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True
+    ) as other:
+        assert other.stdout is not None
+        assert other.stdin is not None
+        assert other.stdout.readline() == "open\n"
+        with pytest.raises(duckdb.Error, match="lock"):
+            opened(str(path), lock_timeout_s=0.0, durable=True)
+        ending = threading.Timer(0.2, other.stdin.close)
+        ending.start()
+        file = opened(str(path), lock_timeout_s=60.0, durable=True)
+        with closing(file):
+            assert file.rows("SELECT id FROM flights") == [(1,)]
+            file.rows("INSERT INTO flights VALUES (2)")
+        ending.join()
+    assert instance not in duckdb_connection._idle, "the one that did not get the file"
+    assert rows_by_user(path, "SELECT id FROM flights ORDER BY id") == [(1,), (2,)]
+
+
+def test_few_instances_are_kept_and_none_that_has_held_many_rows(tmp_path: Path) -> None:
+    duckdb_connection._idle.clear()
+    files = [opened(str(tmp_path / f"{number}.duckdb"), lock_timeout_s=1.0, durable=True) for number in range(5)]
+    for file in files:
+        file.close()
+    assert len(duckdb_connection._idle) == 2
+    duckdb_connection._idle.clear()
+    append(tmp_path / "many.duckdb", 122_880)
+    assert duckdb_connection._idle == []
 
 
 def test_an_instance_in_which_something_has_failed_is_not_used_again(tmp_path: Path) -> None:
