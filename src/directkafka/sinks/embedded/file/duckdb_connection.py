@@ -38,7 +38,6 @@ _RESERVED: Final = frozenset({"main", "memory", "system", "temp", _NO_FILE})
 _idle: Final[list[duckdb.DuckDBPyConnection]] = []
 _IDLE_MAX: Final = 2
 
-
 Opened = TypeVar("Opened")
 
 
@@ -136,8 +135,8 @@ class DuckDBConnection:
         if not self._is_open:
             return
         self._is_open = False
-        self._connection.close()
         try:
+            self._connection.close()
             # DuckDB lets the file go with the last that refers to it.
             self._instance.execute(f"DETACH {self._database}")
             self._instance.execute("RESET max_vacuum_tasks")
