@@ -23,7 +23,7 @@ if TYPE_CHECKING:
 
 
 def connect(**arguments: Any) -> Connection[Any]:
-    """What ``pymysql.connect`` does, without reading certificates that nothing is compared with.
+    """Like ``pymysql.connect``; without TLS options it does not load the machine's CA certificates.
 
     Args:
         arguments: see there.
@@ -37,7 +37,7 @@ def connect(**arguments: Any) -> Connection[Any]:
 @cache
 def _connection_class() -> type[Connection[Any]]:
     class QuickConnection(pymysql.connections.Connection):
-        """Reads the machine's certificates only to verify the server's.
+        """Without TLS options, nothing is verified, and no CA certificates are loaded.
 
         Unless told otherwise PyMySQL uses TLS where the server has it, and verifies nothing. It reads all authorities
         of the machine all the same, with each connection: 25 to 50 ms of a core.
@@ -47,14 +47,14 @@ def _connection_class() -> type[Connection[Any]]:
             if sslp:
                 context: ssl.SSLContext = super()._create_ssl_ctx(sslp)  # type: ignore[misc]
                 return context
-            return _trusting_context()
+            return _unverified_context()
 
     return QuickConnection
 
 
 @cache
-def _trusting_context() -> ssl.SSLContext:
-    """TLS with whoever answers: against listeners, not against somebody in the middle."""
+def _unverified_context() -> ssl.SSLContext:
+    """TLS without verification: it protects against eavesdropping, not against a man in the middle."""
     context = ssl.SSLContext(ssl.PROTOCOL_TLS_CLIENT)
     context.check_hostname = False
     context.verify_mode = ssl.CERT_NONE

@@ -17,7 +17,7 @@ from tenacity import Retrying, retry_if_exception, stop_after_delay, wait_random
 from directkafka.sinks.databases import ErrorClass
 from directkafka.sinks.embedded.file.connection import DatabaseSaidError, Row, RowSource, quoted, reader_of
 
-#: What DuckDB says of a file that is open in this process already, and of one that is locked in whatever process.
+#: DuckDB's words where this process has the file open already; ``_LOCKED`` matches those and another process's lock.
 _OPEN_HERE: Final = "Unique file handle conflict"
 _LOCKED: Final = re.compile(rf"[Cc]onflicting lock|Could not set lock|{_OPEN_HERE}")
 _FULL: Final = re.compile(r"[Nn]o space left|[Dd]isk (is )?full|[Oo]ut of memory")
@@ -25,12 +25,12 @@ _READER: Final = "directkafka_coming"
 
 #: Rows of a row group, DuckDB's unit of storage. A larger INSERT writes whole groups, and a small one for the rest.
 _ROW_GROUP_ROWS: Final = 122_880
-#: DuckDB's tasks for merges in the checkpoint of a commit of few rows: enough for two merges.
+#: ``max_vacuum_tasks`` for a commit of few rows: two merges at its checkpoint.
 _MERGE_TASKS_MAX: Final = 8
 
-#: What stands in an instance for no file: an empty database in memory.
+#: Name of the empty database in memory that an instance has beside its file, or while it has none.
 _NO_FILE: Final = "directkafka_no_file"
-#: Names of databases that no file can have.
+#: Names that are taken in an instance: a file with such a stem is attached as ``STEM_db``.
 _RESERVED: Final = frozenset({"main", "memory", "system", "temp", _NO_FILE})
 
 #: Instances of DuckDB that have no file now. To make one takes 25 ms of a core, which is longer than a small commit; to
@@ -55,9 +55,9 @@ class DuckDBConnection:
         self._connection = instance.cursor()
         self._connection.execute(f"USE {database}")
         self._is_open = True
-        #: After a failure nobody knows what DuckDB keeps of it. After many rows it keeps 80 MB, and maybe a folder that
-        #: they were spilled to; beside them an instance costs little.
-        self._is_used_up = False
+        #: Whether the instance is closed with the file. After a failure its state is unknown. After a large INSERT it
+        #: keeps 80 MB, and perhaps a folder of spilled rows; a new instance costs less.
+        self._discards_instance = False
         #: Of this transaction: rows of the smallest ``fill`` of a table that stays; whether rows may go or be replaced.
         self._filled_rows_min: int | None = None
         self._may_replace = False
@@ -90,7 +90,7 @@ class DuckDBConnection:
         if not is_temporary:
             least = self._filled_rows_min
             self._filled_rows_min = count if least is None else min(least, count)
-        self._is_used_up |= count >= _ROW_GROUP_ROWS
+        self._discards_instance |= count >= _ROW_GROUP_ROWS
         return count
 
     def begin(self) -> None:
@@ -127,7 +127,7 @@ class DuckDBConnection:
             found: list[Row] = self._connection.execute(statement, parameters).fetchall()
             return found
         except BaseException:
-            self._is_used_up = True
+            self._discards_instance = True
             raise
 
     def close(self) -> None:
@@ -137,12 +137,12 @@ class DuckDBConnection:
         self._is_open = False
         try:
             self._connection.close()
-            # DuckDB lets the file go with the last that refers to it.
+            # DuckDB releases the file when the last reference to it is gone.
             self._instance.execute(f"DETACH {self._database}")
             self._instance.execute("RESET max_vacuum_tasks")
         except duckdb.Error:
-            self._is_used_up = True
-        if self._is_used_up or len(_idle) >= _IDLE_MAX:
+            self._discards_instance = True
+        if self._discards_instance or len(_idle) >= _IDLE_MAX:
             self._instance.close()
         else:
             _idle.append(self._instance)
@@ -153,8 +153,8 @@ def opened(path: str, *, lock_timeout_s: float, durable: bool) -> DuckDBConnecti
 
     Args:
         path: of the file; made if it is not there.
-        lock_timeout_s: how long to try again while another process has it open.
-        durable: it always is.
+        lock_timeout_s: how long to try again while somebody else has it open, in this process or another.
+        durable: ignored, DuckDB's commits always are.
     """
     instance = _take_instance()
     try:
@@ -169,7 +169,7 @@ def connect(path: str, *, lock_timeout_s: float) -> duckdb.DuckDBPyConnection:
 
     Args:
         path: of the file; made if it is not there.
-        lock_timeout_s: how long to try again while another process has it open.
+        lock_timeout_s: how long to try again while somebody else has it open, in this process or another.
     """
     return _when_unlocked(lambda: _connected(path), lock_timeout_s)
 
@@ -193,13 +193,13 @@ def _take_instance() -> duckdb.DuckDBPyConnection:
     instance = duckdb.connect()
     instance.execute(f"ATTACH ':memory:' AS {_NO_FILE}")
     instance.execute(f"USE {_NO_FILE}")
-    # Or a table that is called memory.flights would be one that nobody keeps.
+    # Otherwise memory.flights would name a table in memory, which is lost at close.
     instance.execute("DETACH memory")
     return instance
 
 
 def _connected(path: str) -> duckdb.DuckDBPyConnection:
-    """An instance with the file, or another connection to what this process has open: that has been read."""
+    """The file in an instance of its own. If the program has it open by ``duckdb.connect``, its instance is shared."""
     instance = _take_instance()
     try:
         instance.execute(f"USE {_attach(instance, path)}")
