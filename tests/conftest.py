@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 from hypothesis import HealthCheck, settings
-from tests import quick_start
+from tests import quick_start, worker_daemon
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -209,7 +209,7 @@ def _spark_config(folder: Path) -> dict[str, str]:
         "spark.driver.host": "127.0.0.1",
         "spark.driver.extraJavaOptions": f"-XX:-UsePerfData -Djava.io.tmpdir={folder}",
         "spark.local.dir": str(folder / "local"),
-        "spark.python.daemon.module": "directkafka.spark.worker_daemon",
+        "spark.python.daemon.module": worker_daemon.MODULE,
         # No test has rows enough to earn back the time that a query's compilation takes.
         "spark.sql.codegen.factoryMode": "NO_CODEGEN",
         "spark.sql.codegen.wholeStage": "false",

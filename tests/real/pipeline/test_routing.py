@@ -64,7 +64,7 @@ QUERY = """sql = '''
 
 
 def file_of(folder: Path, world: World, topics: str, transform: str, tables: str = '["even", "odd"]') -> Path:
-    (folder / "routes_job.py").write_text(JOB)
+    (folder / "tables_job.py").write_text(JOB)
     file = folder / "routes.toml"
     file.write_text(
         FILE.format(
@@ -75,7 +75,7 @@ def file_of(folder: Path, world: World, topics: str, transform: str, tables: str
 
 
 @pytest.mark.parametrize(
-    "transform", [pytest.param(QUERY, marks=pytest.mark.slow), 'arrow = "routes_job:rows"'], ids=["sql", "arrow"]
+    "transform", [pytest.param(QUERY, marks=pytest.mark.slow), 'arrow = "tables_job:rows"'], ids=["sql", "arrow"]
 )
 def test_rows_of_two_topics_go_into_the_tables_that_they_name(
     transform: str, world: World, create_topic: Callable[..., str], tmp_path: Path
