@@ -131,7 +131,9 @@ def test_an_executor_that_is_lost_with_rows_staged_costs_an_attempt_and_no_recor
         worker = until(lambda: stopped_below(driver.process.pid), "no worker stood still")
         executor = next(one for one in worker.parents() if "CoarseGrainedExecutorBackend" in " ".join(one.cmdline()))
         executor.send_signal(number)
-        worker.resume()
+        # Its daemon may have ended it: that goes with an executor that is killed.
+        with suppress(psutil.NoSuchProcess):
+            worker.resume()
         driver.wait_until_caught_up()
         with suppress(psutil.NoSuchProcess):
             executor.resume()
