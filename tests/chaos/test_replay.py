@@ -150,7 +150,8 @@ def test_a_replay_killed_at_a_step_loses_and_doubles_no_record(one_file: World, 
     kill_and_replay(one_file, point)
 
 
-@pytest.mark.parametrize("point", quick_or_slow(BETWEEN, "commit.answered@5"))
+@pytest.mark.slow
+@pytest.mark.parametrize("point", BETWEEN)
 def test_a_replay_into_two_stores_killed_between_two_commits_leaves_them_equal(two_files: World, point: str) -> None:
     kill_and_replay(two_files, point)
 

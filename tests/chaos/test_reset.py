@@ -115,7 +115,6 @@ def places(request: pytest.FixtureRequest, tmp_path: Path) -> list[Place]:
 def cases() -> Iterable[Any]:
     """One store of each kind, and two of which the second one is one reset behind."""
     quick = {("postgres", "reset.rows_deleted@1"), ("postgres", "reset.planned@1")}
-    quick |= {("postgres, sqlite", "commit.rows_moved@2")}
     groups: Mapping[str, tuple[str, ...]] = {
         "sqlite": ("sqlite",), "duckdb": ("duckdb",), "postgres": ("postgres",), "mysql": ("mysql",),
         "postgres, sqlite": ("postgres", "sqlite"), "mysql, duckdb": ("mysql", "duckdb"),

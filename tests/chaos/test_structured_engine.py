@@ -32,11 +32,9 @@ IN_THE_HOLE = {"commit.answered", "batch.reported"}
 #: The direct engine's alone: here batch 0 is a batch like the others. And the one of tasks, which has its own test.
 ELSEWHERE = {"origin.planned", "origin.committed", "task.staged"}
 OF_OTHERS = ("task.", "log.", "replay.", "reset.", "isolation.")
-#: The hole; the other steps are left to the slow run.
-QUICK = {"batch.reported"}
 
 POINTS = [
-    point if point in QUICK else pytest.param(point, marks=pytest.mark.slow)
+    point
     for point, text in FAULT_POINTS.items()
     # Points of Kafka's and of the files' stores, of replays, of resets and of isolation, are passed in the tests of
     # these. Here nothing is isolated: Spark plans the batches.
@@ -64,6 +62,7 @@ def noted_by_spark(job: Job) -> int:
     return max((int(one.name) for one in (job.checkpoint / "commits").glob("[0-9]*")), default=-1)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("point", POINTS)
 def test_a_query_killed_at_a_step_loses_and_doubles_nothing(
     point: str, job: Job, spark: SparkSession, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture

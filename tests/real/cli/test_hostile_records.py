@@ -114,6 +114,7 @@ def test_hostile_records_go_through_every_command(
     assert_harmless(shown)
 
 
+@pytest.mark.slow
 def test_hostile_ledgers_and_checkpoints_go_through_adopt_and_restart(
     command: Command, write: Callable[..., Path], tmp_path: Path
 ) -> None:

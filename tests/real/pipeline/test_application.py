@@ -118,6 +118,7 @@ def command(kafka_broker: KafkaBroker, create_topic: Callable[..., str], tmp_pat
             started.process.wait()
 
 
+@pytest.mark.slow
 def test_an_application_of_one_machine_is_its_user_s_alone_and_outlives_a_signal_to_the_group(
     command: Command,
 ) -> None:

@@ -62,6 +62,7 @@ def target(create_topic: Callable[..., str]) -> str:
     return create_topic(PARTITIONS)
 
 
+@pytest.mark.slow
 def test_every_store_has_every_record_once_and_nested_columns_in_its_own_way(
     world: World, spark: SparkSession, tmp_path: Path, target: str, mysql_database: str
 ) -> None:

@@ -47,6 +47,7 @@ def test_a_paused_pipeline_waits_and_goes_on_where_it_was(
     assert world.numbers() == list(range(COUNT + 30))
 
 
+@pytest.mark.slow
 def test_a_paused_query_can_be_stopped(world: World, tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
     with closing(PostgresSink(world.dsn, "records").store) as store:
         set_paused([store], "numbers", is_paused=True)

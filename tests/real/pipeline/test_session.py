@@ -49,6 +49,7 @@ def test_a_worker_that_is_killed_while_executors_are_looked_at_does_not_end_the_
     assert unchecked.sparkContext.applicationId in session_module._checked
 
 
+@pytest.mark.slow
 def test_workers_that_die_each_time_are_told_with_what_spark_says(
     unchecked: SparkSession, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -163,6 +163,7 @@ def test_topics_that_are_gone_are_left_out_of_the_groups_offsets(
 # A ledger of many partitions.
 
 
+@pytest.mark.slow
 def test_a_ledger_of_forty_thousand_partitions_is_one_record_that_its_topic_takes(harness: KafkaHarness) -> None:
     """7 MB as JSON; a topic takes 1 MiB by default, compressed."""
     job = Job(harness.open_store()).start()

@@ -258,6 +258,7 @@ def test_a_timestamp_after_the_last_record_is_an_error_or_the_end(reading: Readi
 # What is lost.
 
 
+@pytest.mark.slow
 def test_offsets_that_expired_are_a_loss_that_names_the_range(reading: Reading, servers: str, twenty: str) -> None:
     delete_records(servers, twenty, 4)
     asked = {"subscribe": twenty, "startingOffsets": by_partition(twenty, 1, 1)}

@@ -34,6 +34,7 @@ def committed(servers: str, group: str, topic: str, partitions: int = 2) -> dict
     return {one.partition: one.offset for one in found}
 
 
+@pytest.mark.slow
 def test_the_last_batch_of_an_available_now_run_is_in_the_group_too(
     streaming: Streaming, servers: str, output: Output, hundred: str
 ) -> None:
@@ -76,6 +77,7 @@ def test_each_source_of_each_query_has_a_group_of_its_own(
     until(lambda: committed(servers, f"alone-{hundred}", other) == {0: 3, 1: 0}, "the second query has no offsets")
 
 
+@pytest.mark.slow
 def test_a_session_has_one_listener_and_it_forgets_a_query_that_has_ended(
     session: SparkSession, streaming: Streaming, servers: str, output: Output, hundred: str
 ) -> None:
@@ -92,6 +94,7 @@ def test_a_session_has_one_listener_and_it_forgets_a_query_that_has_ended(
     assert all(not one._queries for one in query_groups._listeners)
 
 
+@pytest.mark.slow
 def test_a_running_query_tells_the_group_how_far_it_is(
     streaming: Streaming, servers: str, output: Output, hundred: str, stopping: list[StreamingQuery]
 ) -> None:

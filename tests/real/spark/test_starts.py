@@ -87,6 +87,7 @@ def test_a_partition_without_a_committed_offset_is_an_error_or_starts_where_it_i
     assert offsets_of(frame) == [(0, 49), *((1, offset) for offset in range(50))]
 
 
+@pytest.mark.slow
 def test_a_stream_starts_back_from_the_moment_of_its_first_start_and_not_of_a_restart(
     streaming: Reading, servers: str, output: Output, hundred: str
 ) -> None:

@@ -232,6 +232,7 @@ def _as_offsets(told: Any) -> Any:
     return json.loads(told) if isinstance(told, str) else told
 
 
+@pytest.mark.slow
 def test_once_reads_nothing_in_a_new_query_and_in_a_later_one_all_there_is_whatever_the_limit(
     streaming: Streaming, output: Output, hundred: str
 ) -> None:

@@ -92,6 +92,7 @@ def test_old_records_stay_where_the_topic_does_not_say_how_long_they_are_kept() 
         assert _log_start(broker, "kept") == 0
 
 
+@pytest.mark.slow
 def test_three_nodes_see_each_other_and_a_topic_has_three_replicas(three: KafkaBroker) -> None:
     assert len(three.bootstrap_servers.split(",")) == 3
     admin = _admin(three)
