@@ -24,9 +24,14 @@ pytestmark = pytest.mark.real
 BATCH = 67 * PARTITIONS
 
 
-@pytest.mark.slow
 @pytest.mark.parametrize(
-    ("carrier", "executors", "rounds"), [("spark", 1, 1), ("spark", 2, 20), ("native", 1, 1), ("native", 2, 20)]
+    ("carrier", "executors", "rounds"),
+    [
+        ("spark", 1, 1),
+        pytest.param("spark", 2, 20, marks=pytest.mark.slow),
+        pytest.param("native", 1, 1, marks=pytest.mark.slow),
+        pytest.param("native", 2, 20, marks=pytest.mark.slow),
+    ],
 )
 def test_each_record_is_a_row_or_a_letter_whenever_an_executor_dies_between_the_two(
     carrier: str,

@@ -153,8 +153,7 @@ def test_a_pipeline_runs_into_sqlite(plain: Environment, tmp_path: Path, world: 
     assert rows_of(tmp_path) == RECORDS
 
 
-@pytest.mark.slow
-@pytest.mark.parametrize("others", [False, True], ids=["format", "all"])
+@pytest.mark.parametrize("others", [False, pytest.param(True, marks=pytest.mark.slow)], ids=["format", "all"])
 def test_the_format_runs_and_so_do_rdds_frames_and_the_writer(
     plain: Environment, tmp_path: Path, world: Mapping[str, str], *, others: bool
 ) -> None:
