@@ -64,7 +64,6 @@ def test_an_empty_batch_is_an_entry_too(streams: Streams) -> None:
     assert [(one["start"], one["end"]) for one in streams.ledger()["progress"]] == [(30, 30)] * 3
 
 
-@slow
 def test_a_batch_that_spark_did_not_note_is_not_written_again(streams: Streams) -> None:
     streams.run()
     streams.forget_done(streams.done())
