@@ -1,7 +1,7 @@
 """The daemon that forks Python workers of the tests' Spark, for ``spark.python.daemon.module``.
 
-Functions of a test travel by the name of their module. So a worker imports that module, and with it pytest and most of
-this library, which takes 0.7 s of processor time. A worker whose task fails is ended, and many tests want a failure.
+Spark sends a test's function by the name of its module, and each new worker imports that module: with it come pytest
+and most of this library, 0.7 s of processor time. Spark ends a worker whose task fails, and many tests make tasks fail.
 """
 
 from __future__ import annotations

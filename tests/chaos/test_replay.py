@@ -13,7 +13,6 @@ import uuid
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
 
 import psycopg
 import pyarrow as pa
@@ -59,11 +58,6 @@ BETWEEN = [
     "replay.taken_out@2",
     "commit.rows_moved@7",
 ]
-
-
-def quick_or_slow(points: Sequence[str], quick: str) -> list[Any]:
-    """One point for the quick run; the others are left to the slow one."""
-    return [point if point == quick else pytest.param(point, marks=pytest.mark.slow) for point in points]
 
 
 @dataclass
@@ -145,7 +139,10 @@ def two_servers(kafka_broker: KafkaBroker, database: str, tmp_path: Path) -> Wor
     return World(tmp_path, (dead_letters, topic), dead_letters)
 
 
-@pytest.mark.parametrize("point", quick_or_slow(STEPS, "replay.taken_out@2"))
+@pytest.mark.parametrize(
+    "point",
+    [point if point == "replay.taken_out@2" else pytest.param(point, marks=pytest.mark.slow) for point in STEPS],
+)
 def test_a_replay_killed_at_a_step_loses_and_doubles_no_record(one_file: World, point: str) -> None:
     kill_and_replay(one_file, point)
 

@@ -53,6 +53,18 @@ def _is_beside(zip_file: Path, search_path: Sequence[str]) -> bool:
     return package.name == "pyspark" and (package / "daemon.py").is_file() and str(package.parent) in search_path
 
 
+def leave_zip() -> None:
+    """Import from PySpark's zip file no more, where its package is beside it.
+
+    Its finder goes as well: a worker's first task calls ``importlib.invalidate_caches``, which has the finder of each
+    zip file read the names of all its files, 7 ms for this one.
+    """
+    search_path = without_zip(sys.path)
+    for entry in set(sys.path) - set(search_path):
+        sys.path_importer_cache.pop(entry, None)
+    sys.path[:] = search_path
+
+
 def preload(worker_module: str) -> None:
     """Import what workers of this kind need, and take it out of the sight of their garbage collectors.
 
@@ -75,11 +87,6 @@ def preload(worker_module: str) -> None:
 
 
 if __name__ == "__main__":
-    sys.path[:] = without_zip(sys.path)
-    # Each worker's first task forgets what is known of folders (importlib.invalidate_caches), and so reads the lists of
-    # files of all zip files anew: 7 ms for this one.
-    for entry in set(sys.path_importer_cache).difference(sys.path):
-        if Path(entry).name == _ZIP:
-            del sys.path_importer_cache[entry]
+    leave_zip()
     preload(*sys.argv[1:2])
     runpy.run_module("pyspark.daemon", run_name="__main__", alter_sys=True)
