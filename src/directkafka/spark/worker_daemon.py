@@ -1,16 +1,16 @@
-"""The daemon that forks Spark's Python workers, quicker: for ``spark.python.daemon.module``.
+"""A quicker daemon that forks Spark's Python workers, for ``spark.python.daemon.module``.
 
-Spark puts ``pyspark.zip`` first on its workers' import path. Python keeps no bytecode for what it imports from a zip
+Spark puts ``pyspark.zip`` first on its workers' ``sys.path``. Python keeps no bytecode for what it imports from a zip
 file, so the daemon, and every worker that imports more of PySpark than the daemon, compiles it anew: up to a second
-and 15 MB. PySpark as pip installs it has the same modules beside the zip file, as files with bytecode.
+and 15 MB. PySpark as pip installs it has the same modules as files, with bytecode; the zip file lies in its package.
 
-It imports what reading needs before it forks. Spark ends a worker whose rows were not all asked for (``take``,
-``show``, ``limit``) or whose task failed, and each new one would import anew: 1.1 s of processor time. PySpark itself
-imports nothing of the kind before the fork, since it must not start threads. The one thread that is there is
-jemalloc's, which ends and starts it around a fork; numpy starts none, since Spark sets ``OMP_NUM_THREADS``.
+This daemon imports what reading needs before it forks. Spark ends a worker whose rows were not all asked for (``take``,
+``show``, ``limit``) or whose task failed, and each new one would import anew: 1.1 s of processor time. PySpark's own
+daemon imports no such packages, because they may start threads. Here the only thread is jemalloc's, which jemalloc
+stops before a fork and starts again behind it; numpy starts none, since Spark sets ``OMP_NUM_THREADS``.
 
-It is ``pyspark.daemon`` otherwise; where Spark was not installed by pip, it is nothing else. Spark 4.2 and 4.3 start
-the processes that plan a data source's reads with their own daemon, whatever the setting says.
+All else is ``pyspark.daemon``. Where Spark was not installed by pip, modules come from the zip file, as they do there.
+Spark 4.2 and 4.3 start the processes that plan a data source's reads with their own daemon, whatever the setting says.
 """
 
 from __future__ import annotations
@@ -29,7 +29,7 @@ MODULE = "directkafka.spark.worker_daemon"
 
 _ZIP = "pyspark.zip"
 
-#: What a worker of tasks is forked with; kernels that were never compiled are compiled here, once for all workers.
+#: Imported before workers of tasks are forked. Kernels that are not compiled yet are compiled here, once for all.
 _PRELOADED = (
     "directkafka.kafka.consumer.range_reader",
     "directkafka.spark.read_task",
@@ -39,25 +39,25 @@ _PRELOADED = (
 
 
 def without_zip(search_path: Sequence[str]) -> list[str]:
-    """An import path without PySpark's zip file, if the package that the file belongs to is found without it.
+    """A ``sys.path`` without PySpark's zip file, if the package that has the file is on it as well.
 
     Args:
         search_path: as in ``sys.path``.
     """
-    return [entry for entry in search_path if Path(entry).name != _ZIP or not _is_beside(Path(entry), search_path)]
+    return [entry for entry in search_path if Path(entry).name != _ZIP or not _has_package(Path(entry), search_path)]
 
 
-def _is_beside(zip_file: Path, search_path: Sequence[str]) -> bool:
+def _has_package(zip_file: Path, search_path: Sequence[str]) -> bool:
     # pip installs it as <site-packages>/pyspark/python/lib/pyspark.zip.
     package = zip_file.parent.parent.parent
     return package.name == "pyspark" and (package / "daemon.py").is_file() and str(package.parent) in search_path
 
 
-def leave_zip() -> None:
-    """Import from PySpark's zip file no more, where its package is beside it.
+def remove_zip() -> None:
+    """Take PySpark's zip file off ``sys.path``, if the package that has the file is on it, and drop its finder.
 
-    Its finder goes as well: a worker's first task calls ``importlib.invalidate_caches``, which has the finder of each
-    zip file read the names of all its files, 7 ms for this one.
+    A worker's first task calls ``importlib.invalidate_caches``, which has the finder of each zip file read the names of
+    all its files: 7 ms for this one.
     """
     search_path = without_zip(sys.path)
     for entry in set(sys.path) - set(search_path):
@@ -66,9 +66,9 @@ def leave_zip() -> None:
 
 
 def preload(worker_module: str) -> None:
-    """Import what workers of this kind need, and take it out of the sight of their garbage collectors.
+    """Import what workers of this kind need, and exclude it from garbage collection (``gc.freeze``).
 
-    A package that cannot be imported is told on stderr, and by the task that needs it.
+    A failure to import is printed to stderr, and raised again in the task that needs the package.
 
     Args:
         worker_module: what runs in each process that the daemon forks, ``pyspark.worker`` for tasks.
@@ -87,6 +87,6 @@ def preload(worker_module: str) -> None:
 
 
 if __name__ == "__main__":
-    leave_zip()
+    remove_zip()
     preload(*sys.argv[1:2])
     runpy.run_module("pyspark.daemon", run_name="__main__", alter_sys=True)

@@ -293,12 +293,12 @@ def _parameters(query: str) -> dict[str, Any]:
                 raise OptionError(option="dsn", reason="connect_timeout is a number of seconds, 1 at least")
             value = int(text)
         found[_PARAMETERS[name]] = value
-    _refuse_half_a_verification(found)
+    _check_verification(found)
     return found
 
 
-def _refuse_half_a_verification(found: Mapping[str, Any]) -> None:
-    """PyMySQL verifies nothing for an authority alone, and without one takes every certificate of a public one."""
+def _check_verification(found: Mapping[str, Any]) -> None:
+    """With ``ssl_ca`` alone PyMySQL verifies nothing; without it, it takes what any public authority has signed."""
     verifies = [name for name in ("ssl_verify_cert", "ssl_verify_identity") if found.get(name)]
     if "ssl_ca" in found and not verifies:
         raise OptionError(
