@@ -1,27 +1,21 @@
-"""The direct engine and replays without Spark and a source, in processes that can be killed at each fault point.
+"""The direct engine and replays without Spark and a source.
 
 Engine, ledgers, stores and sinks are the real ones; only Kafka as the source and Spark in the middle are made up. The
 topic has as many records as the test says, and each record becomes one row: its offset, and the batch that wrote it.
-Exit codes are those of ``directkafka run``: 0 at the end, 3 when a newer driver owns the pipeline.
 """
 
 from __future__ import annotations
 
-import os
-import sys
 import threading
 from collections.abc import Callable, Collection, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 from functools import partial
-from pathlib import Path
 from typing import Any, Literal
 
 import pyarrow as pa
-from tests.chaos.kafka_driver import _SPAWN, FENCED, KafkaDriver
 from tests.contract.kafka_harness import KafkaHarness
 
-from directkafka.errors import DirectKafkaError, FencedError
 from directkafka.kafka.consumer.range_task import RangeTask, ReadCount
 from directkafka.offsets import Earliest, OffsetRange, Positions, TopicPartition
 from directkafka.options.limits import OffsetLimits
@@ -45,9 +39,6 @@ from directkafka.sinks.mysql.sink import MySQLSink
 from directkafka.sinks.postgres.sink import PostgresSink
 from directkafka.snapshot import ClusterSnapshot, PartitionSnapshot
 from directkafka.testing.store_driver import SCHEMA, batches_of
-
-# Most of a short life is imports.
-_SPAWN.set_forkserver_preload(["tests.chaos.kafka_driver", __name__])
 
 PIPELINE = "flights"
 TOPIC = TopicPartition("flights", 0)
@@ -244,32 +235,3 @@ def run_replay(places: Sequence[Place], dead_letters: Place, rejected: int) -> N
     writer = DeadLetterRowWriter(with_dead_letters_last(routes, settled), settled, rejected)
     retry_policy = RetryPolicy(stop, retry_ms_max=20_000)
     choice.engine(writer, report=log_replay, stop=stop, retry_policy=retry_policy).run()
-
-
-class EngineDriver(KafkaDriver):
-    """One of the two as a process under test.
-
-    Args:
-        function: :func:`run_pipeline` or :func:`run_replay`, with its arguments.
-        folder: for its log.
-        faults: armed in it.
-    """
-
-    def __init__(self, function: Any, *arguments: Any, folder: Path, faults: str = "") -> None:
-        self._log = folder / f"driver-{os.urandom(3).hex()}.log"
-        self.process = _SPAWN.Process(target=_run, args=(str(self._log), faults, function, arguments), daemon=True)
-        self.process.start()
-
-
-def _run(log: str, faults: str, function: Any, arguments: tuple[Any, ...]) -> None:
-    file = os.open(log, os.O_WRONLY | os.O_CREAT)
-    os.dup2(file, 1)
-    os.dup2(file, 2)
-    if faults:
-        os.environ["DIRECTKAFKA_FAULTS"] = faults
-    pa.set_cpu_count(1)
-    try:
-        function(*arguments)
-    except DirectKafkaError as error:
-        print(f"{type(error).__name__}: {error}", flush=True)
-        sys.exit(FENCED if isinstance(error, FencedError) else 1)

@@ -1,18 +1,15 @@
-"""A driver without Spark and Kafka, in a process of its own: it owns a pipeline and commits batch after batch.
+"""A driver without Spark and Kafka: it owns a pipeline and commits batch after batch.
 
-Batch n has the ids ``[10 n, 10 n + 10)``, written by two tasks. Exit code 3: fenced.
+Batch n has the ids ``[10 n, 10 n + 10)``, written by two tasks.
 """
 
 from __future__ import annotations
 
-import sys
 from collections.abc import Iterable
 from pathlib import Path
 from typing import Any, Literal
 
-import pyarrow as pa
-
-from directkafka.errors import DirectKafkaError, FencedError
+from directkafka.errors import DirectKafkaError
 from directkafka.pipeline.retry import may_pass
 from directkafka.sinks.delta.sink import DeltaSink
 from directkafka.sinks.embedded.duckdb import DuckDBSink
@@ -24,7 +21,6 @@ from directkafka.testing.store_driver import SCHEMA, Job
 Kind = Literal["files", "delta", "delta-merge", "sqlite", "duckdb"]
 
 ROWS = 10
-FENCED = 3
 
 #: Slots of a log's group here, so that a few batches pass checkpoints. It is a part of the format.
 GROUP = 4
@@ -68,15 +64,6 @@ def run(sink: Any, until: int) -> Job:
     return job
 
 
-def main(kind: Kind, folder: str, until: str) -> int:
-    pa.set_cpu_count(1)
-    try:
-        run(open_sink(kind, Path(folder)), int(until))
-    except FencedError as error:
-        print(error, file=sys.stderr)
-        return FENCED
-    return 0
-
-
-if __name__ == "__main__":
-    sys.exit(main(*sys.argv[1:]))  # type: ignore[arg-type]
+def write(kind: Kind, folder: Path, until: int) -> None:
+    """All of it, in a process of its own."""
+    run(open_sink(kind, folder), until)

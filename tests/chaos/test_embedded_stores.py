@@ -6,22 +6,20 @@ No Spark and no Kafka: a driver is a process that commits batch after batch thro
 
 from __future__ import annotations
 
-import os
 import signal
 import sqlite3
-import subprocess
-import sys
 import threading
 from collections.abc import Iterator
-from contextlib import closing, contextmanager
+from contextlib import AbstractContextManager, closing, contextmanager
 from pathlib import Path
 
 import duckdb
 import pytest
 from tests.chaos import store_writer
 from tests.chaos.file_neighbours import file_process
-from tests.chaos.pipelines import PATIENCE_S, _waitpid
-from tests.chaos.store_writer import FENCED, ROWS, Kind, expected, open_sink
+from tests.chaos.forked_driver import FENCED, ForkedDriver, running
+from tests.chaos.pipelines import PATIENCE_S
+from tests.chaos.store_writer import ROWS, Kind, expected, open_sink
 from tests.processes import suspend
 
 from directkafka.errors import StoreUnavailableError
@@ -53,25 +51,14 @@ KILLS = [
 SHUT = [(kind, point) for kind, point in EVERYWHERE if point.partition("@")[0] in LOCKED[kind]]
 
 
-@contextmanager
-def writer(kind: Kind, folder: Path, faults: str) -> Iterator[subprocess.Popen[bytes]]:
-    process = subprocess.Popen(
-        [sys.executable, "-m", store_writer.__name__, kind, str(folder), str(UNTIL)],
-        env={**os.environ, "DIRECTKAFKA_FAULTS": faults, "PYTHONPATH": os.pathsep.join(filter(None, sys.path))},
-        stderr=subprocess.PIPE,
-    )
-    try:
-        yield process
-    finally:
-        process.kill()
-        process.communicate()
+def writer(kind: Kind, folder: Path, faults: str) -> AbstractContextManager[ForkedDriver]:
+    return running(ForkedDriver(store_writer.write, kind, folder, UNTIL, folder=folder, faults=faults))
 
 
 @contextmanager
-def stopped(kind: Kind, folder: Path, point: str) -> Iterator[subprocess.Popen[bytes]]:
+def stopped(kind: Kind, folder: Path, point: str) -> Iterator[ForkedDriver]:
     with writer(kind, folder, f"{point}=stop") as driver:
-        _, status = _waitpid(driver.pid, os.WUNTRACED, PATIENCE_S)
-        assert os.WIFSTOPPED(status)
+        driver.wait_until_stopped()
         yield driver
 
 
@@ -101,7 +88,7 @@ def check_end(kind: Kind, folder: Path, until: int = UNTIL) -> None:
 @pytest.mark.parametrize(("kind", "point"), KILLS)
 def test_a_driver_killed_at_a_step_loses_and_doubles_nothing(kind: Kind, point: str, tmp_path: Path) -> None:
     with writer(kind, tmp_path, f"{point}=kill") as driver:
-        assert driver.wait(PATIENCE_S) == -signal.SIGKILL
+        assert driver.wait() == -signal.SIGKILL, driver.messages()
     check_ledger(kind, tmp_path)
     assert len(ids(kind, tmp_path)) < ROWS * (UNTIL + 1), "the kill came after the end, so it proved nothing"
     store_writer.run(open_sink(kind, tmp_path), UNTIL)
@@ -124,7 +111,7 @@ def test_a_reader_of_sqlite_sees_whole_batches(tmp_path: Path) -> None:
     try:
         for _ in range(3):
             with writer("sqlite", tmp_path, "commit.rows_moved@3=kill") as driver:
-                driver.wait(PATIENCE_S)
+                driver.wait()
     finally:
         enough.set()
         reader.join()
@@ -138,9 +125,9 @@ def test_a_driver_that_stood_still_lands_nothing_after_a_newer_one(kind: Kind, p
     with stopped(kind, tmp_path, point) as older:
         newer = open_sink(kind, tmp_path, lock_timeout_s=PATIENCE_S)
         store_writer.run(newer, UNTIL)
-        older.send_signal(signal.SIGCONT)
-        _, said = older.communicate(timeout=PATIENCE_S)
-    assert (older.returncode, b"owned by a newer driver" in said) == (FENCED, True), said.decode()
+        older.go_on()
+        assert older.wait() == FENCED, older.messages()
+        assert "owned by a newer driver" in older.messages()
     assert ids(kind, tmp_path) == expected(range(UNTIL + 1))
     # What it had staged, or still staged when it went on, belongs to nothing and goes with the next driver.
     store_writer.run(open_sink(kind, tmp_path), UNTIL + 1)
@@ -157,8 +144,8 @@ def test_a_newer_driver_is_told_which_process_keeps_the_file(kind: Kind, point: 
         suspend(files)
         with pytest.raises(StoreUnavailableError, match=rf"process {older.pid} \(python.*process {files.pid} \(python"):
             open_sink(kind, tmp_path).store.fence("flights")
-        older.send_signal(signal.SIGCONT)
+        older.go_on()
         files.resume()
-        assert older.wait(PATIENCE_S) == 0
+        assert older.wait() == 0, older.messages()
     store_writer.run(open_sink(kind, tmp_path), UNTIL)
     check_end(kind, tmp_path)

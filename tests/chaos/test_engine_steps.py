@@ -10,8 +10,8 @@ from pathlib import Path
 from typing import Literal
 
 import pytest
-from tests.chaos.engine_driver import BATCH, PIPELINE, EngineDriver, Place, run_pipeline
-from tests.chaos.kafka_driver import FENCED, running
+from tests.chaos.engine_driver import BATCH, PIPELINE, Place, run_pipeline
+from tests.chaos.forked_driver import FENCED, ForkedDriver, running
 from tests.chaos.test_kill_at_each_step import ELSEWHERE, armed
 from tests.contract.mysql_harness import MySQLHarness
 from tests.contract.postgres_harness import PostgresHarness
@@ -58,7 +58,7 @@ def test_an_engine_killed_at_a_step_loses_and_doubles_nothing(
     kind: Kind, point: str, inline_bytes_max: int, request: pytest.FixtureRequest, tmp_path: Path
 ) -> None:
     place = Place(kind, request.getfixturevalue(DATABASES[kind]), inline_bytes_max)
-    with running(EngineDriver(run_pipeline, [place], COUNT, folder=tmp_path, faults=armed(point))) as driver:
+    with running(ForkedDriver(run_pipeline, [place], COUNT, folder=tmp_path, faults=armed(point))) as driver:
         assert driver.wait() == -signal.SIGKILL, driver.messages()
     store = place.sink().store
     entry = store.read(PIPELINE) if point != "fence.before" else None
@@ -67,7 +67,7 @@ def test_an_engine_killed_at_a_step_loses_and_doubles_nothing(
     if entry and entry.batch_id >= 0:
         assert place.rows() == ROWS[:done], "the ledger and the table are of one moment"
     assert done < COUNT, "the kill came after the end, so it proved nothing"
-    with running(EngineDriver(run_pipeline, [place], COUNT, folder=tmp_path)) as driver:
+    with running(ForkedDriver(run_pipeline, [place], COUNT, folder=tmp_path)) as driver:
         assert driver.wait() == 0, driver.messages()
     assert place.rows() == ROWS
     assert staging_tables(place) == []
@@ -85,11 +85,11 @@ def test_rows_of_the_next_batch_that_are_staged_at_a_kill_are_dropped_and_writte
     kind: Kind, point: str, request: pytest.FixtureRequest, tmp_path: Path
 ) -> None:
     place = Place(kind, request.getfixturevalue(DATABASES[kind]), 0)
-    with running(EngineDriver(run_pipeline, [place], COUNT, folder=tmp_path, faults=f"{point}=kill")) as driver:
+    with running(ForkedDriver(run_pipeline, [place], COUNT, folder=tmp_path, faults=f"{point}=kill")) as driver:
         assert driver.wait() == -signal.SIGKILL, driver.messages()
     numbers = {int(name.split("_")[4]) for name in staging_tables(place)}
     assert {1, 2} <= numbers, "the batch that was killed in its commit, and the one ahead of it"
-    with running(EngineDriver(run_pipeline, [place], COUNT, folder=tmp_path)) as driver:
+    with running(ForkedDriver(run_pipeline, [place], COUNT, folder=tmp_path)) as driver:
         assert driver.wait() == 0, driver.messages()
     assert place.rows() == ROWS
     assert staging_tables(place) == []
@@ -108,9 +108,9 @@ def test_an_engine_that_stands_still_in_its_commit_is_passed_and_lands_nothing_w
 ) -> None:
     """It holds the row's lock: the newer driver ends its session. With Spark: ``test_two_drivers.py``."""
     place = Place(kind, request.getfixturevalue(DATABASES[kind]), 0)
-    with running(EngineDriver(run_pipeline, [place], COUNT, folder=tmp_path, faults=f"{point}@2=stop")) as older:
+    with running(ForkedDriver(run_pipeline, [place], COUNT, folder=tmp_path, faults=f"{point}@2=stop")) as older:
         older.wait_until_stopped()
-        with running(EngineDriver(run_pipeline, [place], COUNT, folder=tmp_path)) as newer:
+        with running(ForkedDriver(run_pipeline, [place], COUNT, folder=tmp_path)) as newer:
             assert newer.wait() == 0, newer.messages()
         assert place.rows() == ROWS
         older.go_on()

@@ -5,21 +5,18 @@ No Spark and no Kafka: a driver is a process that commits batch after batch thro
 
 from __future__ import annotations
 
-import os
 import signal
-import subprocess
-import sys
 import threading
-from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import AbstractContextManager
 from pathlib import Path
 from typing import Any
 
 import pytest
 from deltalake import DeltaTable
 from tests.chaos import store_writer
-from tests.chaos.pipelines import PATIENCE_S, _waitpid
-from tests.chaos.store_writer import FENCED, GROUP, ROWS, Kind, expected, open_sink
+from tests.chaos.forked_driver import FENCED, ForkedDriver, running
+from tests.chaos.pipelines import PATIENCE_S
+from tests.chaos.store_writer import GROUP, ROWS, Kind, expected, open_sink
 
 from directkafka.errors import SchemaMismatchError
 from directkafka.sinks.files import log
@@ -72,18 +69,8 @@ def _small_groups(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(log, "GROUP", GROUP)
 
 
-@contextmanager
-def writer(kind: Kind, folder: Path, faults: str, until: int = UNTIL) -> Iterator[subprocess.Popen[bytes]]:
-    process = subprocess.Popen(
-        [sys.executable, "-m", store_writer.__name__, kind, str(folder), str(until)],
-        env={**os.environ, "DIRECTKAFKA_FAULTS": faults, "PYTHONPATH": os.pathsep.join(filter(None, sys.path))},
-        stderr=subprocess.PIPE,
-    )
-    try:
-        yield process
-    finally:
-        process.kill()
-        process.communicate()
+def writer(kind: Kind, folder: Path, faults: str) -> AbstractContextManager[ForkedDriver]:
+    return running(ForkedDriver(store_writer.write, kind, folder, UNTIL, folder=folder.parent, faults=faults))
 
 
 def ids(kind: Kind, folder: Path) -> list[int]:
@@ -168,7 +155,7 @@ def test_a_driver_killed_at_a_step_loses_and_doubles_nothing(kind: Kind, point: 
     folder = tmp_path / "flights"
     with Watcher(kind, folder) as watcher:
         with writer(kind, folder, f"{point}=kill") as driver:
-            assert driver.wait(PATIENCE_S) == -signal.SIGKILL
+            assert driver.wait() == -signal.SIGKILL, driver.messages()
         check_ledger(kind, folder)
         assert len(ids(kind, folder)) < ROWS * (UNTIL + 1), "the kill came after the end, so it proved nothing"
         store_writer.run(open_sink(kind, folder), UNTIL)
@@ -184,14 +171,13 @@ def test_a_driver_killed_at_a_step_loses_and_doubles_nothing(kind: Kind, point: 
 def test_a_driver_that_stood_still_lands_nothing_after_a_newer_one(kind: Kind, point: str, tmp_path: Path) -> None:
     folder = tmp_path / "flights"
     with writer(kind, folder, f"{point}=stop") as older:
-        _, status = _waitpid(older.pid, os.WUNTRACED, PATIENCE_S)
-        assert os.WIFSTOPPED(status)
+        older.wait_until_stopped()
         store_writer.run(open_sink(kind, folder), UNTIL)
         done = ids(kind, folder)
         assert done == expected(range(UNTIL + 1))
-        older.send_signal(signal.SIGCONT)
-        _, said = older.communicate(timeout=PATIENCE_S)
-        assert (older.returncode, b"owned by a newer driver" in said) == (FENCED, True), said.decode()
+        older.go_on()
+        assert older.wait() == FENCED, older.messages()
+        assert "owned by a newer driver" in older.messages()
     assert ids(kind, folder) == done
     check_ledger(kind, folder)
     # Whatever it still wrote when it went on belongs to nothing, and goes with the next fence, or with VACUUM.

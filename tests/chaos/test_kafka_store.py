@@ -1,6 +1,6 @@
 """Drivers of the Kafka store killed and stopped at every step, with a reader that watches all the time.
 
-Each driver is a process of its own (:mod:`tests.chaos.kafka_driver`). After every run the same must hold: the
+Each driver (:mod:`tests.chaos.kafka_driver`) is a process of its own. After every run the same must hold: the
 committed records are the input, each once; all of a batch are of one try of it; no transaction is open; every
 partition's last stable offset is its high watermark. The reader, under ``read_committed``, has seen nothing that is not
 there at the end, and has passed over nothing that is.
@@ -15,10 +15,12 @@ import uuid
 from collections import Counter, defaultdict
 from collections.abc import Callable, Iterator
 from contextlib import closing
+from functools import partial
 from pathlib import Path
 
 import pytest
-from tests.chaos.kafka_driver import BATCH, FENCED, PIPELINE, TIMEOUT_MS, KafkaDriver, running, value_of
+from tests.chaos.forked_driver import FENCED, ForkedDriver, running
+from tests.chaos.kafka_driver import BATCH, PIPELINE, TIMEOUT_MS, drive, value_of
 from tests.contract.kafka_harness import (
     PARTITIONS,
     Record,
@@ -99,17 +101,10 @@ class World:
 
     def driver(
         self, faults: str = "", *, staged: bool = False, count: int = COUNT, timeout_ms: int = TIMEOUT_MS
-    ) -> KafkaDriver:
-        return KafkaDriver(
-            self.servers,
-            self.prefix,
-            self.topic,
-            count,
-            staged=staged,
-            folder=self.folder,
-            faults=faults,
-            timeout_ms=timeout_ms,
-        )
+    ) -> ForkedDriver:
+        function = partial(drive, staged=staged, timeout_ms=timeout_ms)
+        arguments = (self.servers, self.prefix, self.topic, count)
+        return ForkedDriver(function, *arguments, folder=self.folder, faults=faults)
 
     def check_committed_until(self, count: int) -> None:
         """These records are committed, and no others."""

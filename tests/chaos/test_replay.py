@@ -22,12 +22,11 @@ from tests.chaos.engine_driver import (
     BATCH,
     LETTER_SCHEMA,
     PIPELINE,
-    EngineDriver,
     Place,
     run_pipeline,
     run_replay,
 )
-from tests.chaos.kafka_driver import FENCED, running
+from tests.chaos.forked_driver import FENCED, ForkedDriver, running
 from tests.chaos.pipelines import HEAD, PARTITIONS, PipelineProcess, produce_numbers
 from tests.chaos.pipelines import running as running_process
 
@@ -68,8 +67,8 @@ class World:
     places: Sequence[Place]
     dead_letters: Place
 
-    def replay(self, faults: str = "") -> EngineDriver:
-        return EngineDriver(run_replay, self.places, self.dead_letters, REJECTED, folder=self.folder, faults=faults)
+    def replay(self, faults: str = "") -> ForkedDriver:
+        return ForkedDriver(run_replay, self.places, self.dead_letters, REJECTED, folder=self.folder, faults=faults)
 
     def left(self) -> list[tuple[int, int, str | None]]:
         """Offset, number of replays and claim of each letter."""
@@ -193,7 +192,7 @@ def test_an_older_replay_that_stood_still_lands_nothing_after_a_newer_one(one_fi
 def test_the_pipeline_runs_while_its_letters_are_replayed(one_file: World) -> None:
     """Each is a driver of its own entry; neither fences the other, and no record is lost or doubled."""
     records = 5 * BATCH
-    pipeline = EngineDriver(run_pipeline, one_file.places, records, folder=one_file.folder)
+    pipeline = ForkedDriver(run_pipeline, one_file.places, records, folder=one_file.folder)
     with running(pipeline), running(one_file.replay()) as replay:
         assert replay.wait() == 0, replay.messages()
         assert pipeline.wait() == 0, pipeline.messages()

@@ -13,8 +13,8 @@ from typing import Any
 import pyarrow as pa
 import pytest
 from tests.chaos import engine_driver
-from tests.chaos.engine_driver import BATCH, PIPELINE, TOPIC, EngineDriver, MadeUpTopic, Place, RowWriter
-from tests.chaos.kafka_driver import FENCED, running
+from tests.chaos.engine_driver import BATCH, PIPELINE, TOPIC, MadeUpTopic, Place, RowWriter
+from tests.chaos.forked_driver import FENCED, ForkedDriver, running
 
 from directkafka.offsets import Exact, OffsetRange, TopicPartition
 from directkafka.operations import reset as reset_module
@@ -90,7 +90,7 @@ def offsets_in(place: Place) -> list[int]:
 
 
 def ran(function: Any, *arguments: Any, folder: Path, faults: str = "", ends_with: int = 0) -> None:
-    with running(EngineDriver(function, *arguments, folder=folder, faults=faults)) as driver:
+    with running(ForkedDriver(function, *arguments, folder=folder, faults=faults)) as driver:
         assert driver.wait() == ends_with, driver.messages()
 
 
@@ -176,7 +176,7 @@ def test_what_is_skipped_is_never_read_and_its_number_is_kept(places: list[Place
 
 @pytest.mark.parametrize("places", [("postgres",)], ids=", ".join, indirect=True)
 def test_a_driver_that_stood_still_meanwhile_lands_nothing(places: list[Place], tmp_path: Path) -> None:
-    stopped = EngineDriver(run_pipeline, places, COUNT, folder=tmp_path, faults="batch.written@3=stop")
+    stopped = ForkedDriver(run_pipeline, places, COUNT, folder=tmp_path, faults="batch.written@3=stop")
     with running(stopped) as older:
         older.wait_until_stopped()
         ran(run_reset, places, 5, "delete", folder=tmp_path)

@@ -14,8 +14,8 @@ from collections.abc import Sequence
 from pathlib import Path
 
 import pytest
-from tests.chaos.engine_driver import BATCH, PIPELINE, EngineDriver, Place, run_pipeline
-from tests.chaos.kafka_driver import running
+from tests.chaos.engine_driver import BATCH, PIPELINE, Place, run_pipeline
+from tests.chaos.forked_driver import ForkedDriver, running
 from tests.contract.kafka_harness import still_open
 
 from directkafka.testing import KafkaBroker
@@ -55,9 +55,9 @@ class World:
             "duckdb": Place("duckdb", str(folder / "air.duckdb")),
         }
 
-    def driver(self, order: Sequence[str], *, count: int = COUNT, faults: str = "") -> EngineDriver:
+    def driver(self, order: Sequence[str], *, count: int = COUNT, faults: str = "") -> ForkedDriver:
         places = [self.places[name] for name in order]
-        return EngineDriver(run_pipeline, places, count, folder=self.folder, faults=faults)
+        return ForkedDriver(run_pipeline, places, count, folder=self.folder, faults=faults)
 
     def run(self, order: Sequence[str], *, count: int = COUNT) -> str:
         """To the end of the topic; what the driver said."""

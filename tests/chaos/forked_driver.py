@@ -1,0 +1,97 @@
+"""A driver as a process under test: forked from one that has imported everything and opened nothing.
+
+Most of so short a life would be imports. Exit codes are those of ``directkafka run``: 0 at the end, 3 when a newer
+driver owns the pipeline.
+"""
+
+from __future__ import annotations
+
+import multiprocessing
+import os
+import signal
+import sys
+import time
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager, suppress
+from pathlib import Path
+from typing import Any
+
+import psutil
+import pyarrow as pa
+import pytest
+
+from directkafka.errors import FencedError
+
+FENCED = 3
+WAIT_S = 120.0
+
+_SPAWN = multiprocessing.get_context("forkserver")
+_SPAWN.set_forkserver_preload([f"tests.chaos.{name}" for name in ("engine_driver", "kafka_driver", "store_writer")])
+
+
+class ForkedDriver:
+    """A function in a process that can be killed or stopped at each fault point.
+
+    Args:
+        function: what it does, with its arguments; both are pickled.
+        folder: for its log.
+        faults: armed in it.
+    """
+
+    def __init__(self, function: Callable[..., object], *arguments: Any, folder: Path, faults: str = "") -> None:
+        self._log = folder / f"driver-{os.urandom(3).hex()}.log"
+        self.process = _SPAWN.Process(target=_run, args=(str(self._log), faults, function, arguments), daemon=True)
+        self.process.start()
+
+    @property
+    def pid(self) -> int:
+        assert self.process.pid is not None
+        return self.process.pid
+
+    def wait(self) -> int | None:
+        """Its exit code; minus the signal's number when a signal ended it."""
+        self.process.join(WAIT_S)
+        return self.process.exitcode
+
+    def wait_until_stopped(self) -> None:
+        """Wait until it has stopped itself with SIGSTOP."""
+        deadline = time.monotonic() + WAIT_S
+        with suppress(psutil.NoSuchProcess):
+            while psutil.Process(self.pid).status() != psutil.STATUS_STOPPED:
+                assert time.monotonic() < deadline, f"it neither stopped nor ended in {WAIT_S:g} s"
+                time.sleep(0.02)
+            return
+        pytest.fail(f"it ended instead of stopping:\n{self.messages()}")
+
+    def go_on(self) -> None:
+        os.kill(self.pid, signal.SIGCONT)
+
+    def messages(self) -> str:
+        return self._log.read_text(errors="replace")[-6000:]
+
+    def clean_up(self) -> None:
+        self.process.kill()
+        self.process.join()
+        self.process.close()
+
+
+@contextmanager
+def running(driver: ForkedDriver) -> Iterator[ForkedDriver]:
+    try:
+        yield driver
+    finally:
+        driver.clean_up()
+
+
+def _run(log: str, faults: str, function: Callable[..., object], arguments: tuple[Any, ...]) -> None:
+    file = os.open(log, os.O_WRONLY | os.O_CREAT)
+    os.dup2(file, 1)
+    os.dup2(file, 2)
+    if faults:
+        os.environ["DIRECTKAFKA_FAULTS"] = faults
+    pa.set_cpu_count(1)
+    try:
+        function(*arguments)
+    except FencedError as error:
+        print(error, flush=True)
+        sys.exit(FENCED)
