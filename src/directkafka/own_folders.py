@@ -35,15 +35,17 @@ def refuse_foreign(folder: Path) -> None:
     if not _IS_POSIX:
         return
     for parent in (folder, *folder.parents):
-        found = parent.lstat()
-        is_shared = found.st_mode & stat.S_IWOTH or (found.st_mode & stat.S_IWGRP and not _is_private(found.st_gid))
-        if not stat.S_ISDIR(found.st_mode):
+        stat_result = parent.lstat()
+        is_shared = stat_result.st_mode & stat.S_IWOTH or (
+            stat_result.st_mode & stat.S_IWGRP and not _is_private(stat_result.st_gid)
+        )
+        if not stat.S_ISDIR(stat_result.st_mode):
             raise PermissionError(f"{parent} is no folder")
-        if found.st_uid not in (USER_ID, 0):
-            raise PermissionError(f"{parent} belongs to user {found.st_uid}, not to {USER_ID} or root")
+        if stat_result.st_uid not in (USER_ID, 0):
+            raise PermissionError(f"{parent} belongs to user {stat_result.st_uid}, not to {USER_ID} or root")
         # The folder itself must take files of nobody else; above it, it is enough that none can be put in its place.
-        if is_shared and (parent == folder or not found.st_mode & stat.S_ISVTX):
-            mode = stat.S_IMODE(found.st_mode)
+        if is_shared and (parent == folder or not stat_result.st_mode & stat.S_ISVTX):
+            mode = stat.S_IMODE(stat_result.st_mode)
             raise PermissionError(f"other users may write to {parent} (mode {mode:04o})")
 
 
@@ -59,9 +61,9 @@ def refuse_unless_private(folder: Path) -> None:
         PermissionError: it is such a one.
         FileNotFoundError: there is none.
     """
-    found = folder.lstat()
-    is_open = found.st_mode & (stat.S_IRWXG | stat.S_IRWXO)
-    if _IS_POSIX and (not stat.S_ISDIR(found.st_mode) or found.st_uid != USER_ID or is_open):
+    stat_result = folder.lstat()
+    is_open = stat_result.st_mode & (stat.S_IRWXG | stat.S_IRWXO)
+    if _IS_POSIX and (not stat.S_ISDIR(stat_result.st_mode) or stat_result.st_uid != USER_ID or is_open):
         raise PermissionError(f"{folder} is no folder of user {USER_ID} alone")
 
 

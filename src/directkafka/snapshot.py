@@ -85,7 +85,10 @@ class ClusterSnapshot:
 
     def with_ended(self, ended: Mapping[TopicPartition, EndedEpoch | None]) -> ClusterSnapshot:
         """The same snapshot, which also says where leader epochs that a reader knows have ended."""
-        asked = {partition: replace(self.partitions[partition], ended=found) for partition, found in ended.items()}
+        asked = {
+            partition: replace(self.partitions[partition], ended=ended_epoch)
+            for partition, ended_epoch in ended.items()
+        }
         return replace(self, partitions={**self.partitions, **asked})
 
     def planned_under(self, progress: Iterable[PartitionProgress]) -> ClusterSnapshot:

@@ -120,13 +120,15 @@ def identifiers(tree: ast.AST) -> Iterator[tuple[str, int]]:
 
 
 @cache
+def modules() -> list[tuple[str, ast.Module]]:
+    """The package's files, read once for all tests."""
+    return [(str(path.relative_to(SOURCE)), ast.parse(path.read_text())) for path in sorted(SOURCE.rglob("*.py"))]
+
+
+@cache
 def identifiers_of_the_package() -> list[tuple[str, str, int]]:
-    """All of them, each with its file and line: read once for all tests."""
-    return [
-        (str(path.relative_to(SOURCE)), name, line)
-        for path in sorted(SOURCE.rglob("*.py"))
-        for name, line in identifiers(ast.parse(path.read_text()))
-    ]
+    """All of them, each with its file and line."""
+    return [(path, name, line) for path, tree in modules() for name, line in identifiers(tree)]
 
 
 @pytest.mark.parametrize("line", ["class Desk: ...", "x.is_left()", "def f(patience): ...", "from a import reach"])
@@ -172,6 +174,38 @@ def test_letters_are_dead_letters_but_in_what_a_replay_reports() -> None:
         if re.search(r"(?<!dead_)(?<!dead)letters", name.lower()) and Path(path).parent.name not in ("replay", "cli")
     ]
     assert not found, "\n".join(found)
+
+
+#: They say nothing of what a variable holds.
+EMPTY = {"found", "one", "place", "said", "some"}
+#: Programs read it: what an error found in place of what it expected.
+HELD_BY_ERRORS = {("errors/__init__.py", "found")}
+
+
+def names_given(tree: ast.AST) -> Iterator[tuple[str, int]]:
+    """Variables, parameters and fields of classes, with their lines."""
+    for node in ast.walk(tree):
+        if isinstance(node, ast.Name) and isinstance(node.ctx, ast.Store):
+            yield node.id, node.lineno
+        elif isinstance(node, ast.arg):
+            yield node.arg, node.lineno
+        elif isinstance(node, ast.MatchAs | ast.MatchStar) and node.name:
+            yield node.name, node.lineno
+
+
+@pytest.mark.parametrize("line", ["one = 1", "[one for one in []]", "def f(place): ...", "match 1:\n case found: ..."])
+def test_an_empty_name_is_found_wherever_it_is_given(line: str) -> None:
+    assert {name for name, _ in names_given(ast.parse(line))} & EMPTY
+
+
+def test_a_variable_says_what_it_holds() -> None:
+    empty = [
+        f"{path}:{line}: {name}: task, range, partition, sink, or what does it hold?"
+        for path, tree in modules()
+        for name, line in names_given(tree)
+        if name in EMPTY and (path, name) not in HELD_BY_ERRORS
+    ]
+    assert not empty, "\n".join(empty)
 
 
 def test_a_word_is_not_replaced_by_one_that_was_replaced() -> None:

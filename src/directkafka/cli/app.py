@@ -133,5 +133,5 @@ def _spark_may_end(asked: Sequence[str], *, is_starting: bool = False) -> Iterat
         if not is_of_the_end(error, is_starting=is_starting):
             raise
         log.debug("what the end of Spark has broken", exc_info=True)
-        found = one_line(f"{type(error).__name__}: {words_of(error)}")
-        say(f"{asked[-1]} ended Spark as well; the next start goes on from what the ledger has ({found})")
+        error_text = one_line(f"{type(error).__name__}: {words_of(error)}")
+        say(f"{asked[-1]} ended Spark as well; the next start goes on from what the ledger has ({error_text})")

@@ -30,10 +30,12 @@ def checkpoint(
 
     set_up_logging(verbose=verbose)
     looked_at = Checkpoint(ArrowFiles(path))
-    found = look_at_checkpoint(looked_at, every_batch=every_batch)
+    planned_ranges = look_at_checkpoint(looked_at, every_batch=every_batch)
     done = looked_at.last_done()
     say(f"query {looked_at.lineage()}: {'no batch' if done is None else f'batch {done}'} is committed")
-    if not found:
+    if not planned_ranges:
         say("no source of Kafka has offsets in it")
         return
-    print_records([offset.as_record() for offset in found], form, title=f"Checkpoint {path}", has_capitals=True)
+    print_records(
+        [offset.as_record() for offset in planned_ranges], form, title=f"Checkpoint {path}", has_capitals=True
+    )

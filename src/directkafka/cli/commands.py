@@ -286,9 +286,9 @@ def replay(  # noqa: PLR0917 - typer gives them by name
 
 def _print(summary: ReplaySummary, form: Format) -> None:
     if summary.is_dry:
-        title, said = "Dead letters", f"{summary.letters:,} dead letters would be tried; nothing was changed"
+        title, message = "Dead letters", f"{summary.letters:,} dead letters would be tried; nothing was changed"
     else:
         title = "Replayed dead letters"
-        said = f"{summary.letters:,} dead letters tried, {summary.rejected:,} of them rejected again"
+        message = f"{summary.letters:,} dead letters tried, {summary.rejected:,} of them rejected again"
     print_records(summary.as_records(), form, title=title)
-    say(said)
+    say(message)

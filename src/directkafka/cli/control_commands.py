@@ -71,9 +71,11 @@ def drop(  # noqa: PLR0917 - typer gives them by name
 
     with opened(file, store, pipeline) as target:
         places = target.unique_stores()
-        found = (operation.drop if yes else operation.look_at_ledgers)(places, target.pipeline)
-    print_records([each.as_record() for each in found], form, title=f"Ledgers of {target.pipeline}", has_capitals=True)
-    if not found:
+        ledgers = (operation.drop if yes else operation.look_at_ledgers)(places, target.pipeline)
+    print_records(
+        [each.as_record() for each in ledgers], form, title=f"Ledgers of {target.pipeline}", has_capitals=True
+    )
+    if not ledgers:
         say(f"no ledger has {target.pipeline}")
     elif not yes:
         say("nothing was changed; add --yes to do it, which stops a driver of this pipeline that runs")

@@ -93,9 +93,9 @@ class LiveView:
             )
         )
 
-    def _rates_of(self, place: int) -> list[float]:
+    def _rates_of(self, index: int) -> list[float]:
         samples = list(self._samples)
-        return [(later[place] - earlier[place]) / (later[0] - earlier[0]) for earlier, later in pairwise(samples)]
+        return [(later[index] - earlier[index]) / (later[0] - earlier[0]) for earlier, later in pairwise(samples)]
 
 
 def _fitting(text: Text) -> Text:

@@ -80,7 +80,7 @@ def lag(  # noqa: PLR0917 - typer gives them by name
     pause_s = None if watch is None else parse_duration_ms(watch, option="--watch") / 1000
     while True:
         name, positions = _positions(file, store, pipeline, bootstrap_server)
-        positions = tuple(sorted(positions, key=lambda found: -(found.lag or 0)))
+        positions = tuple(sorted(positions, key=lambda partition_position: -(partition_position.lag or 0)))
         print_records(
             [_lag_record(position) for position in positions], form, title=f"Lag of {name}", has_capitals=True
         )
@@ -147,10 +147,10 @@ def list_pipelines(
 
     set_up_logging(verbose=verbose)
     with closing(store_at(store)) as looked_at:
-        found = look_at_pipelines(looked_at)
-        if not found:
+        summaries = look_at_pipelines(looked_at)
+        if not summaries:
             say(f"no pipeline has committed to {looked_at.identity}")
         print_records(
-            [summary.as_record() for summary in found], form, title=f"Pipelines of {looked_at.identity}",
+            [summary.as_record() for summary in summaries], form, title=f"Pipelines of {looked_at.identity}",
             has_capitals=True,
         )  # fmt: skip

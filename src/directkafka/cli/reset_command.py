@@ -114,7 +114,7 @@ def reset(  # noqa: PLR0917 - typer gives them by name
         outcome = planned.run() if is_done else planned.plan()
         if export:
             _print_remarks(outcome)
-            print_csv((place.topic, place.partition, offset) for place, offset in outcome.offsets.items())
+            print_csv((partition.topic, partition.partition, offset) for partition, offset in outcome.offsets.items())
         else:
             _print_outcome(target.pipeline, outcome, form, is_done=is_done)
             _print_rest(target, file)
@@ -161,10 +161,10 @@ def _one_of(given: Mapping[str, ResetTo | None], *, otherwise: ResetTo | None) -
     if not named and otherwise is not None:
         return otherwise
     if len(named) != 1:
-        found = " and ".join(named) or "none"
+        option_names = " and ".join(named) or "none"
         raise OptionError(
             option=next(iter(named), "--to-earliest"),
-            reason=f"say where the pipeline is to go on by one of {', '.join(given)}; found {found}",
+            reason=f"say where the pipeline is to go on by one of {', '.join(given)}; found {option_names}",
         )
     ((_, to),) = named.items()
     return to

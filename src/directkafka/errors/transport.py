@@ -71,8 +71,8 @@ class Notes:
         Args:
             text: what Spark tells of a failed task.
         """
-        for found in reversed(list(_NOTE.finditer(text))):
-            name, values, signature = found.group("name", "values", "signature")
+        for match in reversed(list(_NOTE.finditer(text))):
+            name, values, signature = match.group("name", "values", "signature")
             if hmac.compare_digest(signature, self._signature(name, values)):
                 return _error(name, values)
         return None

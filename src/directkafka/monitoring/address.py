@@ -31,10 +31,10 @@ class Address:
         Raises:
             OptionError: it is none.
         """
-        found = _ADDRESS.fullmatch(text)
-        if found is None or int(found["port"]) > _PORT_MAX:
+        match = _ADDRESS.fullmatch(text)
+        if match is None or int(match["port"]) > _PORT_MAX:
             raise OptionError(option=option, reason=f"expected HOST:PORT, as 127.0.0.1:9464, found {shown(text)}")
-        return cls(host=found["host"] or found["v6"], port=int(found["port"]))
+        return cls(host=match["host"] or match["v6"], port=int(match["port"]))
 
     def __str__(self) -> str:
         return f"[{self.host}]:{self.port}" if ":" in self.host else f"{self.host}:{self.port}"

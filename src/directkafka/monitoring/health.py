@@ -69,9 +69,9 @@ def readiness(pipelines: Sequence[tuple[StatusView, float]]) -> Health:
         is_held = view.is_paused and view.generation is not None
         return None if view.is_ready or is_held else "has not made its first plan"
 
-    found = _health(pipelines, [fault(view, age_s) for view, age_s in pipelines])
+    health = _health(pipelines, [fault(view, age_s) for view, age_s in pipelines])
     # Before the first pipeline has started, nothing is ready.
-    return Health(is_healthy=found.is_healthy and bool(pipelines), pipelines=found.pipelines)
+    return Health(is_healthy=health.is_healthy and bool(pipelines), pipelines=health.pipelines)
 
 
 def _failure(view: StatusView) -> str | None:

@@ -53,9 +53,9 @@ class MetricsCollector(Collector):
             readers = [self._readers[status] for status in statuses]
         views = lags(readers, timeout_s=_LAG_TIMEOUT_S)
         yield from pipeline_metrics([status.view for status in statuses])
-        found = [(status.view, views_of) for status, views_of in zip(statuses, views, strict=True)]
+        pipeline_lags = [(status.view, views_of) for status, views_of in zip(statuses, views, strict=True)]
         # Of a pipeline that a newer driver has taken over, that one tells.
-        yield from lag_metrics([each for each in found if each[0].failure_type != "FencedError"])
+        yield from lag_metrics([each for each in pipeline_lags if each[0].failure_type != "FencedError"])
 
 
 def pipeline_metrics(views: Sequence[StatusView]) -> Iterator[Metric]:
@@ -88,8 +88,8 @@ def pipeline_metrics(views: Sequence[StatusView]) -> Iterator[Metric]:
         dead_letters.add_metric(own, view.dead_letter_count)
         for error, count in view.retry_counts.items():
             retries.add_metric([*own, error], count)
-        for step, found in view.durations.items():
-            durations.add_metric([*own, step], buckets=_buckets(found), sum_value=found.total_s)
+        for step, histogram in view.durations.items():
+            durations.add_metric([*own, step], buckets=_buckets(histogram), sum_value=histogram.total_s)
         if view.committed_at_ms is not None:
             committed_at.add_metric(own, view.committed_at_ms / 1000)
         if view.generation is not None:
@@ -130,19 +130,19 @@ def lag_metrics(pipelines: Sequence[tuple[StatusView, Sequence[LagView]]]) -> It
     for view, lag_view in ((view, lag_view) for view, lag_views in pipelines for lag_view in lag_views):
         group = (lag_view.cluster_id, view.pipeline)
         for position in lag_view.aged(now_s):
-            place = (position.topic, str(position.partition))
+            partition_labels = (position.topic, str(position.partition))
             if position.current is not None:
-                offset.add_metric([*group, *place], position.current)
+                offset.add_metric([*group, *partition_labels], position.current)
             if position.lag is not None:
-                lag.add_metric([*group, *place], position.lag)
+                lag.add_metric([*group, *partition_labels], position.lag)
                 most[group] = max(most.get(group, 0), position.lag)
             if position.lag_seconds is not None:
-                seconds.add_metric([*group, *place], position.lag_seconds)
+                seconds.add_metric([*group, *partition_labels], position.lag_seconds)
                 oldest[group] = max(oldest.get(group, 0.0), position.lag_seconds)
             if position.earliest is not None:
-                earliest[lag_view.cluster_id, *place] = position.earliest
+                earliest[lag_view.cluster_id, *partition_labels] = position.earliest
             if position.end is not None:
-                latest[lag_view.cluster_id, *place] = position.end
+                latest[lag_view.cluster_id, *partition_labels] = position.end
     for group, value in most.items():
         max_lag.add_metric(group, value)
     for group, age_s in oldest.items():

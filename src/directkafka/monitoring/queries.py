@@ -57,15 +57,15 @@ class QueryStatuses:
         """The status to tell of the batch; None where the query is a pipeline, whose own function tells."""
         name = progress["name"] or progress["id"]
         with self._lock:
-            found = self._statuses.get(name)
-            if found is None:
+            query_status = self._statuses.get(name)
+            if query_status is None:
                 for status in started_pipelines():
                     if status.view.pipeline == name:
                         status.sources = status.sources or tuple(sources)
                         return None
-                found = self._statuses[name] = PipelineStatus(name, sources)
+                query_status = self._statuses[name] = PipelineStatus(name, sources)
             self._names[progress["id"]] = name
-        return found
+        return query_status
 
 
 #: The instance of this process.
@@ -82,12 +82,12 @@ def report_of(progress: Mapping[str, Any]) -> BatchReport:
     laps_ms = {step: sum(durations.get(name, 0) for name in names) for step, names in _STEPS.items()}
     sink, name = progress["sink"], progress["name"] or progress["id"]
     rows = max(0, sink.get("numOutputRows") or 0)
-    ranges = [found for source in progress["sources"] for found in _ranges(source)]
+    ranges = [offset_range for source in progress["sources"] for offset_range in _ranges(source)]
     return BatchReport(
         pipeline=name,
         generation=0,
         batch_id=progress["batchId"],
-        offsets=sum(found.count() for found in ranges),
+        offsets=sum(offset_range.count() for offset_range in ranges),
         records=None,
         rows={sink["description"]: rows},
         backlog=None,

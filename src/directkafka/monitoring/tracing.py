@@ -161,11 +161,11 @@ def links_of(records: Sequence[Sequence[tuple[str, bytes | None]]]) -> Iterator[
     seen: set[tuple[int, int]] = set()
     for headers in records:
         carrier = {key: value.decode("ascii", "replace") for key, value in headers if key == _TRACEPARENT and value}
-        found = trace.get_current_span(_PROPAGATOR.extract(carrier)).get_span_context() if carrier else None
-        if found is None or not found.is_valid or (found.trace_id, found.span_id) in seen:
+        span_context = trace.get_current_span(_PROPAGATOR.extract(carrier)).get_span_context() if carrier else None
+        if span_context is None or not span_context.is_valid or (span_context.trace_id, span_context.span_id) in seen:
             continue
-        seen.add((found.trace_id, found.span_id))
-        yield Link(found)
+        seen.add((span_context.trace_id, span_context.span_id))
+        yield Link(span_context)
         if len(seen) == LINKS_MAX:
             return
 

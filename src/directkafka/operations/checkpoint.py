@@ -68,14 +68,14 @@ def look_at_checkpoint(checkpoint: Checkpoint, *, every_batch: bool = False) -> 
         )
     batches = checkpoint.planned_batches()
     done = checkpoint.last_done()
-    found = []
+    planned_ranges = []
     for batch in batches if every_batch else batches[-1:]:
         logged, before = checkpoint.logged(batch), checkpoint.logged(batch - 1)
         if logged is None:
             continue
         for source, offsets in sorted(logged.sources.items()):
             starts = before.sources.get(source, {}) if before else {}
-            found += [
+            planned_ranges += [
                 PlannedRange(
                     batch=batch,
                     is_committed=done is not None and batch <= done,
@@ -88,7 +88,7 @@ def look_at_checkpoint(checkpoint: Checkpoint, *, every_batch: bool = False) -> 
                 )
                 for partition, until_offset in sorted(offsets.items())
             ]
-    return found
+    return planned_ranges
 
 
 class ArrowFiles:

@@ -60,7 +60,7 @@ def drop(stores: Sequence[Store], pipeline: str) -> tuple[DroppedLedger, ...]:
         FencedError: a driver has come in between.
         StoreError: the first store that failed; later ones were not touched.
     """
-    found = look_at_ledgers(stores, pipeline)
+    ledgers = look_at_ledgers(stores, pipeline)
     for store in stores:
         for name in _names(pipeline):
             if store.read(name) is None:
@@ -69,7 +69,7 @@ def drop(stores: Sequence[Store], pipeline: str) -> tuple[DroppedLedger, ...]:
             entry = store.read(name)
             if entry is not None:
                 store.commit(dropped(replace(entry, generation=generation)), previous=entry)
-    return found
+    return ledgers
 
 
 def _names(pipeline: str) -> tuple[str, ...]:

@@ -46,15 +46,15 @@ def next_offsets(entries: Sequence[LedgerEntry], snapshot: ClusterSnapshot) -> d
         entries: one for each store that has one.
         snapshot: says which topics were made again: the ledger's offsets are not theirs.
     """
-    found: dict[TopicPartition, int] = {}
+    offsets: dict[TopicPartition, int] = {}
     ends = [entry.ends() for entry in entries]
     newest = max(entries, key=lambda entry: entry.batch_id, default=None)
     for partition, progress in newest.by_partition().items() if newest else ():
         seen = snapshot.partitions.get(partition)
         if seen is None or is_same_topic(progress, seen):
             # A store that is one batch behind, and does not know the partition yet, begins where that batch begins.
-            found[partition] = min(each.get(partition, progress.start) for each in ends)
-    return found
+            offsets[partition] = min(each.get(partition, progress.start) for each in ends)
+    return offsets
 
 
 def unread_ranges(snapshot: ClusterSnapshot, starts: Mapping[TopicPartition, int]) -> list[OffsetRange]:

@@ -221,21 +221,23 @@ class Reset:
         """What would be done now; ``known`` is from the plan before."""
         ahead = recovery.ahead
         assert ahead is not None, "stores without an entry were left out"
-        found = ledgers.each()
-        snapshot = self._snapshot(cluster, [own for _, own in found])
+        ledger_entries = ledgers.each()
+        snapshot = self._snapshot(cluster, [own for _, own in ledger_entries])
         if self._only_known_topics:
-            _check_topics([own for _, own in found], snapshot)
+            _check_topics([own for _, own in ledger_entries], snapshot)
         if recovery.lacking_reset:
             starts, entry, rows = ahead.by_partition(), ahead, self._request.rows or recovery.rows
             remarks = [_HALF_DONE]
         else:
-            starts, remarks = self._starts(cluster, snapshot, [own for _, own in found])
+            starts, remarks = self._starts(cluster, snapshot, [own for _, own in ledger_entries])
             rows = self._request.rows or RowsPolicy.KEEP
             entry = reset_entry(ahead, starts, rows)
-            self._check_same_ends(found, recovery, starts)
-        missing = sorted({place for _, own in found for place in own.ends()} - snapshot.partitions.keys())
-        remarks += [f"{place}: Kafka has no such partition now; its offset is not changed" for place in missing]
-        changes = [_StoreChange.of(ledger, own, entry, starts, snapshot) for ledger, own in found]
+            self._check_same_ends(ledger_entries, recovery, starts)
+        missing = sorted(
+            {partition for _, own in ledger_entries for partition in own.ends()} - snapshot.partitions.keys()
+        )
+        remarks += [f"{partition}: Kafka has no such partition now; its offset is not changed" for partition in missing]
+        changes = [_StoreChange.of(ledger, own, entry, starts, snapshot) for ledger, own in ledger_entries]
         in_log: dict[OffsetRange, RecordsInLog] = {}
         # Of one store after the other, each of which has one range of a partition at most.
         for change in changes:
@@ -246,10 +248,10 @@ class Reset:
             for sink in ledgers.sinks_of(change.ledger)
             for effect in self._effects(change, sink, rows, in_log)
         ]
-        offsets = {place: progress.end for place, progress in sorted(starts.items())}
+        offsets = {partition: progress.end for partition, progress in sorted(starts.items())}
         changes_something = (
             bool(recovery.lacking_reset or recovery.behind)
-            or any(own.ends().get(place) != end for _, own in found for place, end in offsets.items())
+            or any(own.ends().get(partition) != end for _, own in ledger_entries for partition, end in offsets.items())
             or any(change.ranges for change in changes)
         )
         outcome = ResetOutcome(
@@ -260,9 +262,12 @@ class Reset:
     def _snapshot(self, cluster: SourceCluster, entries: Sequence[LedgerEntry]) -> ClusterSnapshot:
         """The cluster now; asked again if it shows less than was read, since the first answer may be an old one."""
         snapshot = cluster.snapshot(fresh=True)
-        lasts = {place: end for own in entries for place, end in own.ends().items()}
-        seen = {place: snapshot.partitions.get(place) for place in lasts}
-        if any(found is None or found.latest < lasts[place] for place, found in seen.items()):
+        lasts = {partition: end for own in entries for partition, end in own.ends().items()}
+        seen = {partition: snapshot.partitions.get(partition) for partition in lasts}
+        if any(
+            partition_snapshot is None or partition_snapshot.latest < lasts[partition]
+            for partition, partition_snapshot in seen.items()
+        ):
             time.sleep(_SECOND_LOOK_S)
             snapshot = cluster.snapshot(fresh=True)
         return snapshot
@@ -283,18 +288,18 @@ class Reset:
 
     def _check_same_ends(
         self,
-        found: Sequence[tuple[Ledger, LedgerEntry]],
+        ledger_entries: Sequence[tuple[Ledger, LedgerEntry]],
         recovery: Recovery,
         starts: Mapping[TopicPartition, PartitionProgress],
     ) -> None:
         """Refuse a partial reset of stores that are one batch apart, unless it is of all in which they differ."""
         if not recovery.behind:
             return
-        ends = [own.ends() for _, own in found]
+        ends = [own.ends() for _, own in ledger_entries]
         differing = sorted(
-            place
-            for place in {*ends[0]}.union(*ends)
-            if place not in starts and len({own.get(place) for own in ends}) > 1
+            partition
+            for partition in {*ends[0]}.union(*ends)
+            if partition not in starts and len({own.get(partition) for own in ends}) > 1
         )
         if differing:
             raise OptionError(

@@ -158,9 +158,9 @@ def effects_of(
 
 def totals(effects: Iterable[TableEffect]) -> list[dict[str, Any]]:
     """For each table and effect, for printing: offsets, records and rows of all partitions, with no partition named."""
-    found: dict[tuple[str, str, Effect], dict[str, Any]] = {}
+    totals_by_table: dict[tuple[str, str, Effect], dict[str, Any]] = {}
     for effect in effects:
-        total = found.setdefault(
+        total = totals_by_table.setdefault(
             (effect.store, effect.sink, effect.effect),
             dict.fromkeys(effect.as_record())
             | {"store": effect.store, "sink": effect.sink, "effect": effect.effect.value}
@@ -169,7 +169,7 @@ def totals(effects: Iterable[TableEffect]) -> list[dict[str, Any]]:
         total["offsets"] += effect.offsets
         total["records_max"] += effect.in_log.records_max
         total["rows"] = None if effect.rows is None or total["rows"] is None else total["rows"] + effect.rows
-    return list(found.values())
+    return list(totals_by_table.values())
 
 
 def _counts(table: RecordRows | None, effect: Effect, again: Sequence[OffsetRange]) -> dict[OffsetRange, int]:

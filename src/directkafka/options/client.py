@@ -251,11 +251,11 @@ def _read_addresses(given: RawOptions) -> tuple[str, ...]:
 
 
 def _read_address(given: RawOptions, address: str) -> str:
-    found = _ADDRESS.fullmatch(address)
-    if found is None or not 0 < int(found[2]) < 2**16 or not _is_host(found[1]):
+    match = _ADDRESS.fullmatch(address)
+    if match is None or not 0 < int(match[2]) < 2**16 or not _is_host(match[1]):
         reason = f"expected host:port with a port from 1 to 65535, found {shown(address)}"
         raise given.error(BOOTSTRAP_SERVERS.name, reason)
-    return f"{found[1]}:{found[2]}"
+    return f"{match[1]}:{match[2]}"
 
 
 def _is_host(text: str) -> bool:

@@ -51,18 +51,18 @@ class ValueNotProvidedError(ValueError):
     """No value was found at a place. The message says why, and contains no secret."""
 
 
-def value_at(place: str, *, environment: Mapping[str, str], folder: Path | None = None) -> str:
+def value_at(reference: str, *, environment: Mapping[str, str], folder: Path | None = None) -> str:
     """The value at a place.
 
     Args:
-        place: such as ``file:/etc/secrets.properties:password``.
+        reference: such as ``file:/etc/secrets.properties:password``.
         environment: variables by name.
         folder: where a relative path begins; this process's own by default.
 
     Raises:
         ValueNotProvidedError: there is none.
     """
-    provider, _, rest = place.partition(":")
+    provider, _, rest = reference.partition(":")
     return _Provider(kind=provider, environment=environment, folder=folder).value(rest)
 
 
@@ -84,13 +84,13 @@ class _Provider:
     allowed: tuple[Path, ...] | None = None
     pattern: str = ""
 
-    def value(self, place: str) -> str:
+    def value(self, path_and_key: str) -> str:
         """The value at ``PATH:KEY``, or at ``NAME``."""
         if self.kind == "env":
-            return self._of_environment(place.removeprefix(":"))
-        path, colon, key = place.partition(":")
+            return self._of_environment(path_and_key.removeprefix(":"))
+        path, colon, key = path_and_key.partition(":")
         if not (path and colon and key):
-            raise ValueNotProvidedError(f"expected ${{{self.kind}:PATH:KEY}}, found ${{{self.kind}:{place}}}")
+            raise ValueNotProvidedError(f"expected ${{{self.kind}:PATH:KEY}}, found ${{{self.kind}:{path_and_key}}}")
         if fault := fault_of_text(path) or fault_of_text(key):
             raise ValueNotProvidedError(f"${{{self.kind}:...}} names a place that {fault}")
         return self._of_file(path, key) if self.kind == "file" else self._of_folder(path, key)
@@ -123,9 +123,9 @@ class _Provider:
         return self._content(Path(path) / key).removesuffix("\n").removesuffix("\r")
 
     def _content(self, path: Path) -> str:
-        found = (self.folder or Path()) / path
+        path_in_folder = (self.folder or Path()) / path
         try:
-            resolved = found.resolve(strict=True)
+            resolved = path_in_folder.resolve(strict=True)
             if self.allowed is not None and not any(resolved.is_relative_to(allowed) for allowed in self.allowed):
                 raise ValueNotProvidedError(f"{path} is outside allowed.paths")
             if not resolved.is_file():
@@ -165,12 +165,12 @@ def with_provided_values(given: RawOptions, environment: Mapping[str, str] | Non
     mistakes.raise_if_any()
     texts, values = {}, list(given.secrets)
 
-    def value(place: re.Match[str]) -> str:
+    def value(match: re.Match[str]) -> str:
         # Kafka leaves a provider that it does not know as it is, since the text may mean something else.
-        provider = providers.get(place[1])
+        provider = providers.get(match[1])
         if provider is None:
-            return place[0]
-        values.append(provider.value(place[2]))
+            return match[0]
+        values.append(provider.value(match[2]))
         return values[-1]
 
     for name, text in given.texts.items():
@@ -209,12 +209,12 @@ def _read_providers(given: RawOptions, environment: Mapping[str, str]) -> dict[s
 
 def _paths(given: RawOptions, name: str, text: str) -> tuple[Path, ...]:
     """Absolute paths that are there, as Kafka's ``AllowedPaths.java`` wants them; but an empty list allows nothing."""
-    found = []
+    paths = []
     for path in filter(None, (part.strip() for part in text.split(","))):
         if not Path(path).is_absolute() or not Path(path).exists():
             raise given.error(name, f"expected paths that are absolute and there, found {shown(path)}")
-        found.append(Path(path).resolve())
-    return tuple(found)
+        paths.append(Path(path).resolve())
+    return tuple(paths)
 
 
 def _settings(given: RawOptions) -> Iterator[tuple[str, str]]:

@@ -95,8 +95,8 @@ def _limit(given: RawOptions, topic: str, limit: object) -> int:
     raise _error(given, topic, limit)
 
 
-def _error(given: RawOptions, topic: str, found: object) -> OptionError:
-    return given.error(LIMITS_BY_TOPIC.name, f"expected {_FORM}; {topic!r} has {shown(found)}")
+def _error(given: RawOptions, topic: str, value: object) -> OptionError:
+    return given.error(LIMITS_BY_TOPIC.name, f"expected {_FORM}; {topic!r} has {shown(value)}")
 
 
 _BACKPRESSURE: Final = OptionSpec(

@@ -165,13 +165,13 @@ def read_payloads(given: RawOptions) -> Payloads:
     Raises:
         OptionError: a schema that is missing or malformed, for example; all at once.
     """
-    mistakes, found = Mistakes(), []
+    mistakes, payloads = Mistakes(), []
     for column in PAYLOAD_COLUMNS:
         with mistakes.kept():
             if (payload := _read(given, column)) is not None:
-                found.append(payload)
+                payloads.append(payload)
     mistakes.raise_if_any()
-    return tuple(found)
+    return tuple(payloads)
 
 
 def payload_params(kafka_params: Mapping[str, object]) -> tuple[Payloads, dict[str, object]]:

@@ -153,15 +153,15 @@ def read_position(value: str | int | datetime, *, option: str) -> Position:
             reason = f"{value} has no time zone; write datetime(..., tzinfo=UTC), or value.astimezone()"
             raise OptionError(option=option, reason=reason)
         return AtTimestamp(math.ceil(value.timestamp() * 1000))
-    found: Position | None = None
+    position: Position | None = None
     if isinstance(value, str):
-        found = _word_alone(value.strip().lower())
+        position = _word_alone(value.strip().lower())
     elif type(value) is int and 0 <= value <= LONG_MAX:
-        found = Exact(value)
-    if found is None:
+        position = Exact(value)
+    if position is None:
         reason = f"expected earliest, latest, -1000, -10 minutes, an offset or a datetime, found {shown(value)}"
         raise OptionError(option=option, reason=reason)
-    return found
+    return position
 
 
 def _read_side(

@@ -103,8 +103,8 @@ def read_columns(given: RawOptions, payloads: Payloads = ()) -> tuple[str, ...]:
     unknown = [name for name in wanted if name.lower() not in known]
     chosen = tuple(known[name.lower()] for name in wanted if name.lower() in known)
     if unknown or not chosen or len(set(chosen)) < len(chosen):
-        found = ", ".join(wanted) or "nothing"
-        raise given.error(COLUMNS.name, f"expected names out of {', '.join(named)}, each once, found {found}")
+        wanted_names = ", ".join(wanted) or "nothing"
+        raise given.error(COLUMNS.name, f"expected names out of {', '.join(named)}, each once, found {wanted_names}")
     if with_headers and HEADERS not in chosen:
         raise given.error(COLUMNS.name, f"leaves out {HEADERS}, which {INCLUDE_HEADERS.name} asks for")
     return chosen

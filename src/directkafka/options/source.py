@@ -340,10 +340,10 @@ def read_strategy(given: RawOptions) -> Strategy:
     named = [spec for spec in STRATEGY_SPECS if given.has(spec)]
     if len(named) != 1:
         names = ", ".join(spec.name for spec in STRATEGY_SPECS)
-        found = " and ".join(spec.name for spec in named) or "none"
+        given_names = " and ".join(spec.name for spec in named) or "none"
         raise OptionError(
             option=named[-1].name if named else SUBSCRIBE.name,
-            reason=f"exactly one of {names} must be given, found {found}",
+            reason=f"exactly one of {names} must be given, found {given_names}",
             where=given.where,
         )
     spec = named[0]

@@ -328,18 +328,18 @@ class RawOptions:
         return error_type(option=self.prefix + name, reason=masked(reason, self.secrets), where=self.where)
 
     def _number(self, spec: OptionSpec, text: str) -> int | float:
-        found = decimal_number(text) if spec.kind == "number" else whole_number(text)
-        is_outside = found is not None and spec.kind == "integer" and not spec.minimum <= found <= spec.maximum
-        if found is None or is_outside or (spec.without_zero and not found):
+        number = decimal_number(text) if spec.kind == "number" else whole_number(text)
+        is_outside = number is not None and spec.kind == "integer" and not spec.minimum <= number <= spec.maximum
+        if number is None or is_outside or (spec.without_zero and not number):
             raise self._unexpected(spec, text)
-        return found
+        return number
 
     def _duration(self, spec: OptionSpec, text: str) -> int:
         # A number alone is milliseconds, as in Spark's own options of this kind.
-        found = whole_number(text)
-        found = duration_ms(text.lower()) if found is None else found
-        if found is not None and spec.minimum <= found <= spec.maximum:
-            return found
+        milliseconds = whole_number(text)
+        milliseconds = duration_ms(text.lower()) if milliseconds is None else milliseconds
+        if milliseconds is not None and spec.minimum <= milliseconds <= spec.maximum:
+            return milliseconds
         raise self._unexpected(spec, text)
 
     def _choice(self, spec: OptionSpec, text: str) -> str | bool:

@@ -36,8 +36,8 @@ def whole_number(text: str) -> int | None:
 
     Not ``int(text)``: that takes ``1_000`` and digits of other scripts, which neither Kafka nor Spark does.
     """
-    found = _WHOLE.fullmatch(text)
-    return None if found is None else int(found[1] + found[2])
+    match = _WHOLE.fullmatch(text)
+    return None if match is None else int(match[1] + match[2])
 
 
 def decimal_number(text: str) -> float | None:
@@ -143,11 +143,11 @@ DURATION_MS_MAX: Final = 100 * 365 * 86_400_000
 
 def duration_ms(text: str) -> int | None:
     """A duration in milliseconds; None when the text is none, or one of more than a hundred years."""
-    found = _DURATION.fullmatch(text)
-    number = None if found is None else decimal_number(found[1])
-    if found is None or number is None or found[2] not in _UNITS_MS:
+    match = _DURATION.fullmatch(text)
+    number = None if match is None else decimal_number(match[1])
+    if match is None or number is None or match[2] not in _UNITS_MS:
         return None
-    value = number * _UNITS_MS[found[2]]
+    value = number * _UNITS_MS[match[2]]
     return round(value) if value <= DURATION_MS_MAX else None
 
 
@@ -161,10 +161,10 @@ _ISO_UNITS_MS: Final = (86_400_000, 3_600_000, 60_000, 1_000)
 
 def iso_duration_ms(text: str) -> int | None:
     """A duration that is not negative, in milliseconds; None when the text is none."""
-    found = _FORM.fullmatch(text.strip())
-    if found is None or not any(found.groups()):
+    match = _FORM.fullmatch(text.strip())
+    if match is None or not any(match.groups()):
         return None
-    numbers = (float((group or "0").replace(",", ".")) for group in found.groups())
+    numbers = (float((group or "0").replace(",", ".")) for group in match.groups())
     return round(sum(number * unit_ms for number, unit_ms in zip(numbers, _ISO_UNITS_MS, strict=True)))
 
 
@@ -226,10 +226,10 @@ def list_of(expected: type[Item], values: object, *, option: str, wanted: str) -
     """
     if isinstance(values, str | bytes) or not isinstance(values, Iterable):
         raise OptionError(option=option, reason=f"expected {wanted}, found {type(values).__name__}")
-    found = list(values)
-    for error in found:
+    items = list(values)
+    for error in items:
         check_type(error, expected, option=option, wanted=wanted)
-    return found
+    return items
 
 
 def masked(text: str, secrets: Iterable[str]) -> str:

@@ -39,8 +39,8 @@ def time_zone(name: str) -> tzinfo:
             rest = name.removeprefix(prefix)
             if not rest and prefix:
                 return UTC
-            if (found := _OFFSET.fullmatch(rest)) is not None:
-                sign, hour, hours, minutes, *seconds = found.groups()
+            if (match := _OFFSET.fullmatch(rest)) is not None:
+                sign, hour, hours, minutes, *seconds = match.groups()
                 offset = timedelta(
                     hours=int(hour or hours), minutes=int(minutes or 0), seconds=int(seconds[0] or seconds[1] or 0)
                 )

@@ -108,13 +108,13 @@ def read_written(given: RawOptions) -> WrittenPayloads:
     Raises:
         OptionError: a schema is missing or is none, or options do not go together; all mistakes at once.
     """
-    mistakes, found = Mistakes(), []
+    mistakes, payloads = Mistakes(), []
     for column in PAYLOAD_COLUMNS:
         with mistakes.kept():
             if (payload := _read(given, column)) is not None:
-                found.append(payload)
+                payloads.append(payload)
     mistakes.raise_if_any()
-    return tuple(found)
+    return tuple(payloads)
 
 
 def written_params(options: Mapping[str, object], *, where: str) -> WrittenPayloads:

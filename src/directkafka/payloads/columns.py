@@ -136,12 +136,12 @@ class Columns:
 
     def _nodes_of_root(self) -> list[bool]:
         """Which columns have the root's rows: no list or map is above them."""
-        found, behind = [], 0
+        has_root_rows, behind = [], 0
         for node, kind in enumerate(self.nodes[:, nodes.KIND].tolist()):
-            found.append(node >= behind)
+            has_root_rows.append(node >= behind)
             if kind in (nodes.LIST, nodes.MAP):
                 behind = max(behind, self._behind[node])
-        return found
+        return has_root_rows
 
     def _grow_rows(self, node: int, rows: int) -> None:
         line = self.nodes[node]

@@ -153,12 +153,12 @@ class BatchDecoder:
         self._columns = list(columns)
         freeze_imports("payloads")
 
-    def decode(self, batch: pa.RecordBatch, place: Place) -> pa.RecordBatch:
+    def decode(self, batch: pa.RecordBatch, position_of: Place) -> pa.RecordBatch:
         """The batch with its payloads decoded.
 
         Args:
             batch: records.
-            place: says which record a row is, for messages.
+            position_of: says which record a row is, for messages.
 
         Raises:
             MalformedPayloadError: a record that cannot be read, where that is an error.
@@ -171,9 +171,9 @@ class BatchDecoder:
             try:
                 columns |= _decoded(payload, decoder, batch)
             except SchemaNotFoundError as error:
-                raise _of_record(error, place, cast(RegisteredDecoder, decoder).missed_row) from None
+                raise _of_record(error, position_of, cast(RegisteredDecoder, decoder).missed_row) from None
             if decoder.problems and payload.on_error == "fail":
-                raise _error(payload, place, decoder.problems)
+                raise _error(payload, position_of, decoder.problems)
             if payload.error_column is not None:
                 columns[payload.error_column] = _reasons(decoder.problems, batch.num_rows)
             if payload.on_error == "dead-letter":
@@ -306,20 +306,20 @@ def _reasons(problems: dict[int, str], rows: int) -> pa.Array:
     return pa.array(list(problems.values()), pa.string()).take(pa.array(numbers, mask=numbers < 0))
 
 
-def _of_record(error: SchemaNotFoundError, place: Place, row: int | None) -> SchemaNotFoundError:
+def _of_record(error: SchemaNotFoundError, position_of: Place, row: int | None) -> SchemaNotFoundError:
     """The error with the first record that names the schema."""
     if row is None:
         return error
-    topic, partition, offset = place(row)
+    topic, partition, offset = position_of(row)
     record = f"the record in topic {topic}, partition {partition} at offset {offset}"
     return SchemaNotFoundError(
         registry=error.registry, wanted=f"{error.wanted}, which {record} names", cause=error.cause
     )
 
 
-def _error(payload: Payload, place: Place, problems: dict[int, str]) -> MalformedPayloadError:
+def _error(payload: Payload, position_of: Place, problems: dict[int, str]) -> MalformedPayloadError:
     row = min(problems)
-    topic, partition, offset = place(row)
+    topic, partition, offset = position_of(row)
     return MalformedPayloadError(
         topic=topic,
         partition=partition,

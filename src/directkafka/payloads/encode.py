@@ -201,15 +201,17 @@ def _encoding(payload: WrittenPayload, topic: str | None, *, may_register: bool)
         schema, message = _given(payload, payload.schema)
         number = client.id_of(subject, payload.schema, type_, registers=payload.registers)
     else:
-        found = client.version(subject, payload.version)
-        number = found.id
+        registered = client.version(subject, payload.version)
+        number = registered.id
         try:
-            if found.type != type_:
-                raise ValueError(f"it is of type {found.type}, not {type_}")
-            schema, message = _registered(payload, found)
+            if registered.type != type_:
+                raise ValueError(f"it is of type {registered.type}, not {type_}")
+            schema, message = _registered(payload, registered)
         except ValueError as error:
-            place = f"version {payload.version} of the subject {subject}"
-            raise OptionError(option=f"{payload.column}.registry.subject", reason=f"{place}: {error}") from None
+            schema_description = f"version {payload.version} of the subject {subject}"
+            raise OptionError(
+                option=f"{payload.column}.registry.subject", reason=f"{schema_description}: {error}"
+            ) from None
     prefix = struct.pack(">bI", _MAGIC, number) + message
     return ColumnEncoding(column=payload.column, format=payload.format, schema=schema, prefix=prefix)
 
@@ -221,17 +223,17 @@ def _given(payload: WrittenPayload, text: str) -> tuple[str, bytes]:
     return _message(parse_protobuf([text], payload.message)) if payload.format == "protobuf" else ("", b"")
 
 
-def _registered(payload: WrittenPayload, found: RegisteredSchema) -> tuple[str, bytes]:
+def _registered(payload: WrittenPayload, registered: RegisteredSchema) -> tuple[str, bytes]:
     """The same of a schema in the registry, with those that it refers to."""
     if payload.format == "avro":
         from directkafka.payloads.registry.avro import avro_of
 
-        return schema_text(avro_of(found)), b""
+        return schema_text(avro_of(registered)), b""
     if payload.format == "json":
         return "", b""
     from directkafka.payloads.registry.protobuf import protobuf_of
 
-    schema = protobuf_of(found)
+    schema = protobuf_of(registered)
     return _message(schema.of_message(payload.message) if payload.message else schema)
 
 

@@ -25,8 +25,8 @@ def with_reader_schemas(payloads: Payloads, topics: Iterable[str]) -> Payloads:
         OptionError: several topics are read, and no subject is named; or no column is for the schema.
         RegistryError: the registry does not answer, refuses, or does not have it.
     """
-    found = set(topics)
-    return tuple(_of_version(payload, found) if asks_registry(payload) else payload for payload in payloads)
+    topic_names = set(topics)
+    return tuple(_of_version(payload, topic_names) if asks_registry(payload) else payload for payload in payloads)
 
 
 def with_schemas_of(payloads: Payloads, ids: Mapping[str, int]) -> Payloads:
@@ -88,15 +88,15 @@ def topics_of(strategy: Strategy) -> Iterable[str]:
 
 def _of_version(payload: Payload, topics: set[str]) -> Payload:
     subject = subject_of(payload, topics)
-    place = f"version {payload.version} of the subject {subject}"
-    return _read_with(payload, lambda client: client.version(subject, payload.version), place)
+    schema_description = f"version {payload.version} of the subject {subject}"
+    return _read_with(payload, lambda client: client.version(subject, payload.version), schema_description)
 
 
 def _with_id(payload: Payload, number: int) -> Payload:
     return _read_with(payload, lambda client: client.schema(number), f"schema {number} of the registry")
 
 
-def _read_with(payload: Payload, ask: Callable[[RegistryClient], RegisteredSchema], place: str) -> Payload:
+def _read_with(payload: Payload, ask: Callable[[RegistryClient], RegisteredSchema], schema_description: str) -> Payload:
     # Not above: who reads no registry loads no client.
     from directkafka.payloads.registry.client import client_of
     from directkafka.payloads.registry.formats import reader_schema_of
@@ -106,5 +106,7 @@ def _read_with(payload: Payload, ask: Callable[[RegistryClient], RegisteredSchem
     try:
         schema, text = reader_schema_of(payload, registered)
     except (ValueError, RecursionError) as error:
-        raise OptionError(option=f"{payload.column}.registry.subject", reason=f"{place}: {error}") from None
+        raise OptionError(
+            option=f"{payload.column}.registry.subject", reason=f"{schema_description}: {error}"
+        ) from None
     return replace(payload, schema=schema, reader_schema=text, schema_id=registered.id)

@@ -58,8 +58,8 @@ class RecordDecoder:
     @property
     def _behind(self) -> list[int]:
         """Of each node of the columns, the first that is not below it."""
-        found: list[int] = self._columns.nodes[:, nodes.NEXT].tolist()
-        return found
+        next_nodes: list[int] = self._columns.nodes[:, nodes.NEXT].tolist()
+        return next_nodes
 
     def decode(self, texts: pa.Array) -> pa.Array:
         """Decode a column.
@@ -71,11 +71,11 @@ class RecordDecoder:
             A row for each record; null for a null.
         """
         texts = plain(texts)
-        found = Texts.of(texts)
+        records = Texts.of(texts)
         programs = np.full(len(texts), self._first, np.int64)
         if texts.null_count:
             programs[texts.is_null().to_numpy(zero_copy_only=False)] = nodes.IS_NULL
-        return self.read(found, found.ends[:-1].copy(), programs)
+        return self.read(records, records.ends[:-1].copy(), programs)
 
     def read(self, texts: Texts, starts: Any, programs: Any) -> pa.Array:
         """Decode records that may have something in front, each by a program of its own.

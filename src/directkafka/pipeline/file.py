@@ -186,9 +186,9 @@ class PipelineSpec(Section):
         """Where it was read from, for finding Python modules beside it."""
         return self._file.path
 
-    def where(self, *place: str) -> str:
+    def where(self, *location: str) -> str:
         """File and line of a name."""
-        return self._file.where(*place)
+        return self._file.where(*location)
 
     def masked(self, error: OptionError) -> OptionError:
         """The error without values that stood in other files."""
@@ -291,9 +291,9 @@ def load(path: str | Path, environment: Mapping[str, str] | None = None) -> Pipe
         for option_error in option_errors(error, resolved, file, _SECTIONS):
             mistakes.add(option_error)
         spec = None
-    for place, section in _sink_sections(resolved):
-        beside = POLICY_NAMES if place == _DEAD_LETTERS else ()
-        for sink_error in sink_errors(section, file, *place, beside=beside):
+    for location, section in _sink_sections(resolved):
+        beside = POLICY_NAMES if location == _DEAD_LETTERS else ()
+        for sink_error in sink_errors(section, file, *location, beside=beside):
             mistakes.add(sink_error)
     _check_policy(resolved.get("dead_letters"), file, mistakes)
     if spec is not None:
@@ -315,12 +315,12 @@ def _with_payload_options(content: dict[str, Any], file: TomlFile, mistakes: Mis
     for column in PAYLOAD_COLUMNS:
         tables: list[tuple[tuple[str, ...], Any]] = [((column,), source[column])] if column in source else []
         while tables:
-            place, value = tables.pop()
-            name = ".".join(place)
+            names, value = tables.pop()
+            name = ".".join(names)
             if isinstance(value, dict):
-                tables += [((*place, inner), below) for inner, below in value.items()]
+                tables += [((*names, inner), below) for inner, below in value.items()]
             elif name in options:
-                where = file.where("source", *place)
+                where = file.where("source", *names)
                 mistakes.add(OptionError(option=f"source.{name}", where=where, reason="is given twice"))
             else:
                 options[name] = value
@@ -345,8 +345,10 @@ def _check_policy(section: object, file: TomlFile, mistakes: Mistakes) -> None:
         DeadLettersSection.model_validate({name: section[name] for name in POLICY_NAMES if name in section})
     except ValidationError as error:
         for details in error.errors(include_url=False, include_input=False):
-            place = (*_DEAD_LETTERS, str(details["loc"][0]))
-            mistakes.add(OptionError(option=".".join(place), where=file.where(*place), reason=str(details["msg"])))
+            location = (*_DEAD_LETTERS, str(details["loc"][0]))
+            mistakes.add(
+                OptionError(option=".".join(location), where=file.where(*location), reason=str(details["msg"]))
+            )
 
 
 def _look_at_source(section: object, mistakes: Mistakes, *, where: str) -> None:

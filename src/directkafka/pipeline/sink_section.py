@@ -36,11 +36,11 @@ class SinkSection:
         is_routed = not {TABLE_FROM, TABLES}.isdisjoint(section)
         routing = Routing.parse(section.get(TABLE_FROM), section.get(TABLES)) if is_routed else None
         rest = {name: value for name, value in section.items() if name not in own_names(is_routed=is_routed)}
-        found: Any = sink_type(section[TYPE])
+        sink_class: Any = sink_type(section[TYPE])
         return cls(
             type=section[TYPE],
             source_output=section.get(OUTPUT, "default"),
-            arguments=found.arguments(rest),
+            arguments=sink_class.arguments(rest),
             routing=routing,
         )
 

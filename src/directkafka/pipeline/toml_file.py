@@ -61,9 +61,11 @@ class TomlFile:
     content: Mapping[str, Any]
     lines: Mapping[tuple[str, ...], int]
 
-    def where(self, *place: str) -> str:
+    def where(self, *location: str) -> str:
         """File and line of a name, or of the table that it is missing in; the file alone where no line is known."""
-        line = next((self.lines[place[:end]] for end in range(len(place), 0, -1) if place[:end] in self.lines), None)
+        line = next(
+            (self.lines[location[:end]] for end in range(len(location), 0, -1) if location[:end] in self.lines), None
+        )
         return str(self.path) if line is None else f"{self.path}, line {line}"
 
 
@@ -114,16 +116,16 @@ def substituted(
         secrets: gets the values that stood in files.
     """
 
-    def walked(value: Any, place: tuple[str, ...]) -> Any:
+    def walked(value: Any, location: tuple[str, ...]) -> Any:
         if isinstance(value, dict):
-            _refuse_providers(value, file, place, mistakes)
-            return {name: walked(inner, (*place, name)) for name, inner in value.items()}
+            _refuse_providers(value, file, location, mistakes)
+            return {name: walked(inner, (*location, name)) for name, inner in value.items()}
         if isinstance(value, list):
-            return [walked(inner, (*place, str(number))) for number, inner in enumerate(value)]
-        return text_of(value, place) if isinstance(value, str) else value
+            return [walked(inner, (*location, str(number))) for number, inner in enumerate(value)]
+        return text_of(value, location) if isinstance(value, str) else value
 
-    def text_of(text: str, place: tuple[str, ...]) -> str:
-        option, where = ".".join(place), file.where(*place)
+    def text_of(text: str, location: tuple[str, ...]) -> str:
+        option, where = ".".join(location), file.where(*location)
         values: dict[str, str] = {}
         for name in dict.fromkeys(name for dollars, name in _VARIABLE.findall(text) if len(dollars) % 2):
             try:
@@ -132,20 +134,22 @@ def substituted(
                     secrets.append(values[name])
             except ValueNotProvidedError as error:
                 mistakes.add(OptionError(option=option, where=where, reason=str(error)))
-        found = _VARIABLE.sub(lambda variable: _replaced(variable, values), text)
-        if fault := fault_of_text(found):
+        resolved_text = _VARIABLE.sub(lambda variable: _replaced(variable, values), text)
+        if fault := fault_of_text(resolved_text):
             mistakes.add(OptionError(option=option, where=where, reason=fault))
-        return found
+        return resolved_text
 
     return {name: walked(value, (name,)) for name, value in file.content.items()}
 
 
-def _refuse_providers(section: Mapping[str, Any], file: TomlFile, place: tuple[str, ...], mistakes: Mistakes) -> None:
+def _refuse_providers(
+    section: Mapping[str, Any], file: TomlFile, location: tuple[str, ...], mistakes: Mistakes
+) -> None:
     """Places are replaced once: a value that looks like one must not be taken for a place by Kafka's own setting."""
     for name in section:
         if name.lower().removeprefix("kafka.") == CONFIG_PROVIDERS.name:
             reason = "has no place in a pipeline file, where ${file:...}, ${dir:...} and ${env:...} need no provider"
-            option, where = ".".join((*place, name)), file.where(*place, name)
+            option, where = ".".join((*location, name)), file.where(*location, name)
             mistakes.add(OptionError(option=option, where=where, reason=reason))
 
 
@@ -158,10 +162,10 @@ def _value(name: str, environment: Mapping[str, str], folder: Path) -> str:
     return environment[name]
 
 
-def _replaced(found: re.Match[str], values: Mapping[str, str]) -> str:
-    dollars, name = len(found[1]), found[2]
+def _replaced(match: re.Match[str], values: Mapping[str, str]) -> str:
+    dollars, name = len(match[1]), match[2]
     literal = "$" * (dollars // 2)
-    return literal + (values.get(name, found[0]) if dollars % 2 else f"{{{name}}}")
+    return literal + (values.get(name, match[0]) if dollars % 2 else f"{{{name}}}")
 
 
 def _lines(text: str) -> Iterator[tuple[tuple[str, ...], int]]:
@@ -203,9 +207,9 @@ def option_errors(
         file: for the lines.
         models: those of the sections by name; the empty one is the file's.
     """
-    found = error.errors(include_url=False, include_input=False)
+    errors = error.errors(include_url=False, include_input=False)
     told: set[str] = set()
-    for details in _unknown_first(found, lambda details: _known_at(details["loc"], models)):
+    for details in _unknown_first(errors, lambda details: _known_at(details["loc"], models)):
         error_of_place = _option_error(details, content, file, models)
         # Of the alternatives of a union each has its own finding.
         if error_of_place.option not in told:
@@ -233,19 +237,19 @@ def _routing_problems(section: Mapping[str, Any]) -> Iterator[tuple[str, str]]:
 
 
 def sink_errors(
-    section: Mapping[str, Any], file: TomlFile, *place: str, beside: Sequence[str] = ()
+    section: Mapping[str, Any], file: TomlFile, *location: str, beside: Sequence[str] = ()
 ) -> Iterator[OptionError]:
     """One error for each name of a sink's section that is wrong.
 
     Args:
         section: what the file has.
         file: for the lines.
-        place: where the section stands in the file.
+        location: where the section stands in the file.
         beside: names that it may have beside the sink's, and that are looked at elsewhere.
     """
 
     def wrong(reason: str, *inner: object) -> OptionError:
-        names = (*place, *map(str, inner))
+        names = (*location, *map(str, inner))
         return OptionError(option=".".join(names), where=file.where(*names), reason=reason)
 
     if not isinstance(section.get(TYPE, ""), str):
@@ -284,11 +288,11 @@ def sink_errors(
 
 
 def _unknown_first(
-    found: Sequence[ErrorDetails], known: Callable[[ErrorDetails], Sequence[str]]
+    errors: Sequence[ErrorDetails], known: Callable[[ErrorDetails], Sequence[str]]
 ) -> Iterator[ErrorDetails]:
     """A misspelt name is found twice, as unknown and as missing: only the first of the two is told, which says more."""
     likely_names: set[tuple[int | str, ...]] = set()
-    for details in found:
+    for details in errors:
         if details["type"] in _UNKNOWN:
             likely_names.update(
                 (*details["loc"][:-1], name) for name in _nearest(str(details["loc"][-1]), known(details))
@@ -296,7 +300,7 @@ def _unknown_first(
             yield details
     yield from (
         details
-        for details in found
+        for details in errors
         if details["type"] not in _UNKNOWN and not (details["type"] == "missing" and details["loc"] in likely_names)
     )
 
@@ -314,20 +318,20 @@ def _no_such_name(name: str, known: Sequence[str]) -> str:
 
 
 def _option_error(details: ErrorDetails, content: Mapping[str, Any], file: TomlFile, models: _Models) -> OptionError:
-    place, value = _place(details["loc"], content)
+    location, value = _place(details["loc"], content)
     if details["type"] == "missing":
-        place = (*place, str(details["loc"][-1]))
-    option, where = ".".join(place) or "file", file.where(*place)
+        location = (*location, str(details["loc"][-1]))
+    option, where = ".".join(location) or "file", file.where(*location)
     if details["type"] == "extra_forbidden":
         return OptionError(
-            option=option, where=where, reason=_no_such_name(place[-1], _known_at(details["loc"], models))
+            option=option, where=where, reason=_no_such_name(location[-1], _known_at(details["loc"], models))
         )
     if details["type"] == "missing":
         return OptionError(option=option, where=where, reason=f"{_kind(details['loc'])} is missing")
     reason = str(details["msg"]).removeprefix("Value error, ")
-    if place and place[0] in ("source", "spark") and len(place) > 1 and isinstance(value, Mapping):
-        reason = f'a name with dots needs quotes: write "{".".join((place[-1], *_dotted(value)))}" = ...'
-    elif place == ("sink",) and isinstance(value, Mapping):
+    if location and location[0] in ("source", "spark") and len(location) > 1 and isinstance(value, Mapping):
+        reason = f'a name with dots needs quotes: write "{".".join((location[-1], *_dotted(value)))}" = ...'
+    elif location == ("sink",) and isinstance(value, Mapping):
         reason = "write [[sink]], in two brackets: there may be several"
     elif details["type"].endswith("_type"):
         reason += f", {_found(value)}"
@@ -353,14 +357,14 @@ def _place(location: tuple[int | str, ...], content: Any) -> tuple[tuple[str, ..
 
     Behind it pydantic names the alternatives of a union, which mean nothing to a reader, or what is missing.
     """
-    place: list[str] = []
+    location_in_file: list[str] = []
     for part in location:
         try:
             content = content[part]
         except (KeyError, TypeError, IndexError):
             break
-        place.append(str(part))
-    return tuple(place), content
+        location_in_file.append(str(part))
+    return tuple(location_in_file), content
 
 
 def _kind(location: tuple[int | str, ...]) -> str:

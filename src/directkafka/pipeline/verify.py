@@ -182,8 +182,8 @@ def _output_again(
         if partition.origin < partition.end and not _is_whole(
             partition, snapshot.partitions.get(partition.topic_partition)
         ):
-            place = f"{partition.topic_partition}[{partition.origin}, {partition.end})"
-            return None, f"Kafka no longer has all of {place}, so nothing was read again"
+            location = f"{partition.topic_partition}[{partition.origin}, {partition.end})"
+            return None, f"Kafka no longer has all of {location}, so nothing was read again"
     session = pipeline.session()
     options = pipeline.source_in(session)
     ranges = [
@@ -213,11 +213,11 @@ def _sums(output: DataFrame, table: TableCount) -> dict[str, Any]:
     return {name: _plain(row[name]) for name in table.sums}
 
 
-def _is_same_sum(found: Any, expected: Any) -> bool:
+def _is_same_sum(stored: Any, expected: Any) -> bool:
     """Sums of floating-point numbers depend on the order of their terms in the last digits."""
-    if isinstance(found, float) or isinstance(expected, float):
-        return found is not None and math.isclose(float(found), float(expected), rel_tol=1e-9)
-    return bool(found == expected)
+    if isinstance(stored, float) or isinstance(expected, float):
+        return stored is not None and math.isclose(float(stored), float(expected), rel_tol=1e-9)
+    return bool(stored == expected)
 
 
 def _plain(value: Any) -> Any:

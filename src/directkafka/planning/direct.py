@@ -68,7 +68,7 @@ def plan_direct(
     snapshot: ClusterSnapshot,
     *,
     starts: Positions,
-    found: Found,
+    answers: Found,
     rates: RatePolicy,
     interval_ms: int,
     rate: float | None = None,
@@ -80,7 +80,7 @@ def plan_direct(
         progress: where the stream is.
         snapshot: the partitions that are read, as the cluster has them now.
         starts: where the added partitions start.
-        found: answers to :func:`~directkafka.planning.starts.needed_lookups` for ``starts``.
+        answers: answers to :func:`~directkafka.planning.starts.needed_lookups` for ``starts``.
         rates, interval_ms, rate, partition_rates: see :func:`~directkafka.planning.rates.rated_ends`.
 
     Raises:
@@ -89,11 +89,11 @@ def plan_direct(
     """
     added = tuple(sorted(starts.partitions))
     for partition, position in starts.partitions.items():
-        if isinstance(position, Committed) and position.otherwise is None and found.get(partition) is None:
+        if isinstance(position, Committed) and position.otherwise is None and answers.get(partition) is None:
             raise _no_start(partition)
     new = replace(snapshot, partitions={partition: snapshot.partitions[partition] for partition in added})
     policy = PlanPolicy()
-    origin = plan_origin(starts, new, found, policy) if added else None
+    origin = plan_origin(starts, new, answers, policy) if added else None
     known = dict(progress) | {partition.topic_partition: partition for partition in (origin.progress if origin else ())}
     ends, latest = {partition: here.end for partition, here in known.items()}, snapshot.latest()
     readable = {partition: end for partition, end in ends.items() if partition in latest}

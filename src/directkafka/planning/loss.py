@@ -104,15 +104,15 @@ def classify(
         snapshot: the partitions that are read now.
         group_id_given: whether the user gave ``kafka.group.id``; Spark then words a deletion otherwise.
     """
-    found = (
+    losses = (
         loss_of(partition, previous.get(partition), snapshot.partitions.get(partition), group_id_given=group_id_given)
         for partition in sorted({*previous, *snapshot.partitions})
     )
-    return tuple(loss for loss in found if loss is not None)
+    return tuple(loss for loss in losses if loss is not None)
 
 
 def loss_of(
-    place: TopicPartition,
+    partition: TopicPartition,
     known: PartitionProgress | None,
     seen: PartitionSnapshot | None,
     *,
@@ -121,13 +121,13 @@ def loss_of(
     """What is lost in one partition between where the pipeline is and what the cluster has."""
     if seen is None:
         return None if known is None else _deleted(known, group_id_given)
-    return _added(place, seen) if known is None else _changed(known, seen)
+    return _added(partition, seen) if known is None else _changed(known, seen)
 
 
-def end_changed(place: TopicPartition, known_end: int, end: int) -> Loss:
+def end_changed(partition: TopicPartition, known_end: int, end: int) -> Loss:
     """The log, or what a checkpoint says of it, ends before an offset that it had reached."""
     detail = f"the end of the log was changed from at least {known_end} to {end}"
-    return Loss(PartitionOffsetChangedError, place, end, known_end, detail)
+    return Loss(PartitionOffsetChangedError, partition, end, known_end, detail)
 
 
 def log_truncated(known: PartitionProgress, seen: PartitionSnapshot, *, from_offset: int = 0) -> Loss | None:
@@ -175,19 +175,19 @@ def _deleted(known: PartitionProgress, group_id_given: bool) -> Loss:
 
 
 def _changed(known: PartitionProgress, seen: PartitionSnapshot) -> Loss | None:
-    place, end = known.topic_partition, known.end
+    partition, end = known.topic_partition, known.end
     if not is_same_topic(known, seen):
         detail = (
             f"the topic was deleted and made again (topic id {known.topic_id} became "
             f"{seen.topic_id}); the pipeline is at offset {end} of the old one, the new one has "
             f"offsets [{seen.earliest}, {seen.latest})"
         )
-        return Loss(TopicRecreatedError, place, end, end, detail)
+        return Loss(TopicRecreatedError, partition, end, end, detail)
     if seen.latest < end:
-        return end_changed(place, end, seen.latest)
+        return end_changed(partition, end, seen.latest)
     if seen.earliest > end:
         detail = f"the log starts at {seen.earliest}, the pipeline is at {end}"
-        return Loss(CouldNotReadOffsetRangeError, place, end, seen.earliest, detail)
+        return Loss(CouldNotReadOffsetRangeError, partition, end, seen.earliest, detail)
     if (truncated := log_truncated(known, seen)) is not None:
         return truncated
     if 0 <= seen.leader_epoch < known.leader_epoch:
@@ -195,17 +195,17 @@ def _changed(known: PartitionProgress, seen: PartitionSnapshot) -> Loss | None:
             f"the leader epoch went back from {known.leader_epoch} to {seen.leader_epoch}: this is "
             "another cluster, or one restored from a copy"
         )
-        return Loss(LeaderEpochWentBackError, place, end, end, detail)
+        return Loss(LeaderEpochWentBackError, partition, end, end, detail)
     return None
 
 
-def _added(place: TopicPartition, seen: PartitionSnapshot) -> Loss | None:
+def _added(partition: TopicPartition, seen: PartitionSnapshot) -> Loss | None:
     if seen.earliest < 0:
         detail = "no earliest offset was found for this new partition"
-        return Loss(InitialOffsetNotFoundForPartitionsError, place, 0, 0, detail)
+        return Loss(InitialOffsetNotFoundForPartitionsError, partition, 0, 0, detail)
     if seen.earliest > 0:
         detail = f"this new partition starts at offset {seen.earliest}, not at 0"
-        return Loss(AddedPartitionDoesNotStartFromOffsetZeroError, place, 0, seen.earliest, detail)
+        return Loss(AddedPartitionDoesNotStartFromOffsetZeroError, partition, 0, seen.earliest, detail)
     return None
 
 
@@ -218,7 +218,7 @@ def near_losses(
         positions: the next offset to read, by partition.
         before, now: two snapshots, the older first.
     """
-    found = []
+    warnings = []
     for partition, position in sorted(positions.items()):
         old, new = before.partitions.get(partition), now.partitions.get(partition)
         if old is None or new is None or old.topic_id != new.topic_id:
@@ -226,9 +226,9 @@ def near_losses(
         deleted, is_behind = new.earliest - old.earliest, new.latest > position
         # A position below the earliest offset is a loss already, and told as one.
         if deleted > 0 and is_behind and 0 <= position - new.earliest <= deleted:
-            found.append(
+            warnings.append(
                 f"{partition}: retention has just deleted {deleted} offsets, the log starts at {new.earliest} now; the "
                 f"query is at {position}, with {new.latest - position} waiting. One more such deletion would lose "
                 "records: raise retention.ms or retention.bytes of the topic, or let the query read faster"
             )
-    return tuple(found)
+    return tuple(warnings)

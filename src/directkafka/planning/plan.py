@@ -151,20 +151,20 @@ def plan(
     return _batch_plan(ranges, progress, losses, snapshot)
 
 
-def plan_origin(positions: Positions, snapshot: ClusterSnapshot, found: Found, policy: PlanPolicy) -> BatchPlan:
+def plan_origin(positions: Positions, snapshot: ClusterSnapshot, answers: Found, policy: PlanPolicy) -> BatchPlan:
     """The first plan of a pipeline, which reads nothing and pins where it starts.
 
     Args:
         positions: where to start.
         snapshot: the partitions that are read.
-        found: answers to :func:`~directkafka.planning.starts.needed_lookups`.
+        answers: answers to :func:`~directkafka.planning.starts.needed_lookups`.
 
     Raises:
         OptionError: positions and partitions do not match, or no record is young enough.
         DataLossError: a start is not in the log and the policy says to fail; else the nearest offset that is
             counts instead.
     """
-    starts = resolve_starts(positions, snapshot, found)
+    starts = resolve_starts(positions, snapshot, answers)
     if policy.fail_on_data_loss:
         raise_for(starts.losses)
     progress = [
@@ -194,8 +194,8 @@ def plan_read(
         raise_for(resolved.losses)
     places = [(offset_range, offset_range.topic_partition) for offset_range in resolved.ranges]
     progress = [
-        _advanced(place, None, snapshot.partitions[place], offset_range.from_offset, offset_range.until_offset)
-        for offset_range, place in places
+        _advanced(partition, None, snapshot.partitions[partition], offset_range.from_offset, offset_range.until_offset)
+        for offset_range, partition in places
     ]
     return _batch_plan(_split(resolved.ranges, policy), progress, resolved.losses, snapshot)
 
@@ -281,17 +281,19 @@ def _lost_of_pinned(partition: PartitionProgress, seen: PartitionSnapshot | None
     """What is lost of a pinned range: the pipeline stands at its start and wants to go to its end."""
     if partition.start == partition.end:
         return None
-    place = partition.topic_partition
+    topic_partition = partition.topic_partition
     if partition.end < partition.start:
-        return end_changed(place, partition.start, partition.end)
+        return end_changed(topic_partition, partition.start, partition.end)
     if seen is not None and is_same_topic(partition, seen) and seen.latest >= partition.end:
         # What the range was planned over may have been cut since, behind its start.
         truncated = log_truncated(partition, seen, from_offset=partition.start)
         if truncated is not None:
             return truncated
-    loss = loss_of(place, replace(partition, end=partition.start), seen, group_id_given=policy.group_id_given)
+    loss = loss_of(topic_partition, replace(partition, end=partition.start), seen, group_id_given=policy.group_id_given)
     if loss is None:
-        return end_changed(place, partition.end, seen.latest) if seen and seen.latest < partition.end else None
+        return (
+            end_changed(topic_partition, partition.end, seen.latest) if seen and seen.latest < partition.end else None
+        )
     return replace(loss, lost_until=min(loss.lost_until, partition.end))
 
 

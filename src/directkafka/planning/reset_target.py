@@ -72,12 +72,12 @@ def parse_ago(text: str, *, option: str) -> Ago:
     Raises:
         OptionError: it is none.
     """
-    found = duration_ms(text)
-    if found is None:
-        found = iso_duration_ms(text)
-    if found is None:
+    milliseconds = duration_ms(text)
+    if milliseconds is None:
+        milliseconds = iso_duration_ms(text)
+    if milliseconds is None:
         raise OptionError(option=option, reason=f"expected a duration, such as 10m or PT10M, found {shown(text)}")
-    return Ago(found)
+    return Ago(milliseconds)
 
 
 def parse_offsets(lines: Iterable[str], *, option: str, where: str) -> dict[TopicPartition, int]:
@@ -103,10 +103,10 @@ def parse_offsets(lines: Iterable[str], *, option: str, where: str) -> dict[Topi
         if partition is None or offset is None or min(partition, offset) < 0 or max(partition >> 31, offset >> 63):
             reason = f"line {number} of {where}: expected topic,partition,offset, found {shown(','.join(line))}"
             raise OptionError(option=option, reason=reason)
-        place = TopicPartition(line[0].strip(), partition)
-        if place in offsets:
-            raise OptionError(option=option, reason=f"line {number} of {where} names {place} a second time")
-        offsets[place] = offset
+        topic_partition = TopicPartition(line[0].strip(), partition)
+        if topic_partition in offsets:
+            raise OptionError(option=option, reason=f"line {number} of {where} names {topic_partition} a second time")
+        offsets[topic_partition] = offset
     if not offsets:
         raise OptionError(option=option, reason=f"{where} names no partition")
     return offsets
@@ -145,15 +145,19 @@ def chosen_partitions(
     chosen: set[TopicPartition] = set()
     for choice in choices:
         named = {TopicPartition(choice.topic, number) for number in choice.partitions}
-        chosen |= named or {place for place in read if place.topic == choice.topic} or {TopicPartition(choice.topic, 0)}
+        chosen |= (
+            named
+            or {partition for partition in read if partition.topic == choice.topic}
+            or {TopicPartition(choice.topic, 0)}
+        )
     if isinstance(to, Listed):
-        chosen = {place for place in to.offsets if not choices or place in chosen}
+        chosen = {partition for partition in to.offsets if not choices or partition in chosen}
     elif not choices:
         chosen = set(read)
     if not chosen:
         raise OptionError(option="--topic", reason="the pipeline's topics have no partition that could be reset")
     if unread := sorted(chosen - read):
-        known = ", ".join(sorted({place.topic for place in read})) or "no topic"
+        known = ", ".join(sorted({partition.topic for partition in read})) or "no topic"
         raise OptionError(
             option="--from-file" if isinstance(to, Listed) else "--topic",
             reason=f"the pipeline does not read {', '.join(map(str, unread[:5]))}; it reads {known}",
@@ -173,16 +177,18 @@ def reset_positions(
         snapshot: has the chosen partitions.
     """
     if isinstance(to, ShiftBy):
-        starts = {place: current.get(place, snapshot.partitions[place].earliest) for place in chosen}
+        starts = {partition: current.get(partition, snapshot.partitions[partition].earliest) for partition in chosen}
         return Positions(
-            partitions={place: Exact(max(start + to.offset_count, 0)) for place, start in starts.items()},
+            partitions={partition: Exact(max(start + to.offset_count, 0)) for partition, start in starts.items()},
             option="--shift-by",
         )
     if isinstance(to, Listed):
-        return Positions(partitions={place: Exact(to.offsets[place]) for place in chosen}, option="--from-file")
+        return Positions(
+            partitions={partition: Exact(to.offsets[partition]) for partition in chosen}, option="--from-file"
+        )
     return Positions(default=to, latest_if_no_match=True, option="--to")
 
 
 def only(snapshot: ClusterSnapshot, chosen: Collection[TopicPartition]) -> ClusterSnapshot:
     """The snapshot of these partitions alone."""
-    return replace(snapshot, partitions={place: snapshot.partitions[place] for place in sorted(chosen)})
+    return replace(snapshot, partitions={partition: snapshot.partitions[partition] for partition in sorted(chosen)})

@@ -96,18 +96,18 @@ def needed_lookups(positions: Positions, snapshot: ClusterSnapshot) -> Lookups:
     return Lookups(timestamps_ms, groups)
 
 
-def resolve_starts(positions: Positions, snapshot: ClusterSnapshot, found: Found) -> ResolvedStarts:
+def resolve_starts(positions: Positions, snapshot: ClusterSnapshot, answers: Found) -> ResolvedStarts:
     """Where a new query starts in each partition of the snapshot.
 
     Args:
         positions: from the options.
         snapshot: the partitions that are read.
-        found: the answers to :func:`needed_lookups`.
+        answers: the answers to :func:`needed_lookups`.
 
     Raises:
         OptionError: positions and partitions do not match, or no record is young enough.
     """
-    wanted = _offsets(positions, snapshot, found)
+    wanted = _offsets(positions, snapshot, answers)
     held = {
         partition: _held_start(partition, offset, snapshot.partitions[partition])
         for partition, offset in wanted.items()
@@ -152,15 +152,15 @@ def resolve_ranges(
     return ResolvedRanges(ranges=tuple(ranges), losses=tuple(losses))
 
 
-def _offsets(positions: Positions, snapshot: ClusterSnapshot, found: Found) -> dict[TopicPartition, int]:
+def _offsets(positions: Positions, snapshot: ClusterSnapshot, answers: Found) -> dict[TopicPartition, int]:
     _check_names(positions, snapshot.partitions)
     return {
-        partition: _offset(positions, partition, snapshot.partitions[partition], found)
+        partition: _offset(positions, partition, snapshot.partitions[partition], answers)
         for partition in sorted(snapshot.partitions)
     }
 
 
-def _offset(positions: Positions, partition: TopicPartition, seen: PartitionSnapshot, found: Found) -> int:
+def _offset(positions: Positions, partition: TopicPartition, seen: PartitionSnapshot, answers: Found) -> int:
     position = positions.of(partition)
     assert position is not None, f"{partition} has no position although the names were checked"
     match position:
@@ -173,7 +173,7 @@ def _offset(positions: Positions, partition: TopicPartition, seen: PartitionSnap
         case BeforeLatest(offset_count):
             return max(seen.latest - offset_count, seen.earliest)
         case AtTimestamp() | Ago() | Committed():
-            at = found[partition]
+            at = answers[partition]
             return _otherwise(positions, partition, position, seen) if at is None else at
         case _:
             assert_never(position)
@@ -294,18 +294,18 @@ def checked_ranges(values: object, *, option: str) -> list[OffsetRange]:
 
 def losses_of_ranges(ranges: Sequence[OffsetRange], snapshot: ClusterSnapshot) -> tuple[Loss, ...]:
     """What of the ranges is not in the log: before its start, after its end, or in a partition that is not there."""
-    found = (_loss_of(offset_range, snapshot) for offset_range in ranges if offset_range.count())
-    return tuple(loss for loss in found if loss is not None)
+    losses = (_loss_of(offset_range, snapshot) for offset_range in ranges if offset_range.count())
+    return tuple(loss for loss in losses if loss is not None)
 
 
 def _loss_of(offset_range: OffsetRange, snapshot: ClusterSnapshot) -> Loss | None:
-    place, start, end = offset_range.topic_partition, offset_range.from_offset, offset_range.until_offset
-    seen = snapshot.partitions.get(place)
+    partition, start, end = offset_range.topic_partition, offset_range.from_offset, offset_range.until_offset
+    seen = snapshot.partitions.get(partition)
     if seen is None:
-        return Loss(PartitionsDeletedError, place, start, end, "there is no such partition")
+        return Loss(PartitionsDeletedError, partition, start, end, "there is no such partition")
     has = f"{offset_range} was asked for, the log has [{seen.earliest}, {seen.latest})"
     if start < seen.earliest:
-        return Loss(CouldNotReadOffsetRangeError, place, start, min(end, seen.earliest), has)
+        return Loss(CouldNotReadOffsetRangeError, partition, start, min(end, seen.earliest), has)
     if end > seen.latest:
-        return Loss(PartitionOffsetChangedError, place, max(start, seen.latest), end, has)
+        return Loss(PartitionOffsetChangedError, partition, max(start, seen.latest), end, has)
     return None

@@ -47,8 +47,10 @@ def select(strategy: Strategy, partitions_by_topic: Mapping[str, int], internal:
                 missing=tuple(sorted(set(topics).difference(partitions_by_topic))),
             )
         case TopicPattern(pattern):
-            found = [topic for topic in partitions_by_topic if topic not in internal and _is_found(pattern, topic)]
-            return Selection(partitions=_all_of(found, partitions_by_topic))
+            matching_topics = [
+                topic for topic in partitions_by_topic if topic not in internal and _is_found(pattern, topic)
+            ]
+            return Selection(partitions=_all_of(matching_topics, partitions_by_topic))
         case AssignedPartitions(partitions):
             present = [
                 partition

@@ -153,9 +153,9 @@ def parse_duration_ms(text: object, *, option: str, where: str = "") -> int:
     Raises:
         OptionError: anything else.
     """
-    found = duration_ms(text) if isinstance(text, str) else None
-    if found is None:
+    milliseconds = duration_ms(text) if isinstance(text, str) else None
+    if milliseconds is None:
         raise OptionError(
             option=option, where=where, reason=f'expected a duration such as "500ms", "1s" or "5m", found {shown(text)}'
         )
-    return found
+    return milliseconds

@@ -78,11 +78,11 @@ class LedgerStore(Store, Generic[Transaction]):
             SchemaMismatchError: the entry cannot be read: it is of a format newer than this program, for example.
             StoreUnavailableError, StoreAccessError: the ledger cannot be read now.
         """
-        found = self.state(pipeline)
-        held = self._held.get(pipeline, found.generation)
-        if found.generation > held:
-            raise FencedError(store=self.label, pipeline=pipeline, held=held, found=found.generation)
-        return found.entry
+        state = self.state(pipeline)
+        held = self._held.get(pipeline, state.generation)
+        if state.generation > held:
+            raise FencedError(store=self.label, pipeline=pipeline, held=held, found=state.generation)
+        return state.entry
 
     def commit(self, entry: LedgerEntry, *, previous: LedgerEntry | None, writes: Sequence[Write] = ()) -> LedgerEntry:
         """Step 4; see :meth:`directkafka.sinks.api.Store.commit`."""
@@ -127,7 +127,7 @@ class LedgerStore(Store, Generic[Transaction]):
         for sink, batch, reports in writes:
             rows = self.apply(transaction, sink, batch, reports)
             reported = sum(report.rows for report in reports)
-            check_count(store=self.label, sink=sink.name, reported=reported, found=rows)
+            check_count(store=self.label, sink=sink.name, reported=reported, stored=rows)
             counts[sink.name] += rows
         counted = with_counts(entry, previous, counts)
         self.write_entry(transaction, counted)
@@ -200,24 +200,27 @@ class LedgerStore(Store, Generic[Transaction]):
         was_asked: bool,
     ) -> None:
         """Decide what became of a commit; returns when it was applied."""
-        said = _said(cause)
+        message = _said(cause)
         try:
-            found = self.settled_state(entry, cause)
+            state = self.settled_state(entry, cause)
         except StoreError as error:
             if not was_asked:
-                raise StoreUnavailableError(store=self.label, cause=said) from error
+                raise StoreUnavailableError(store=self.label, cause=message) from error
             raise CommitUnknownError(
-                store=self.label, pipeline=entry.pipeline, batch_id=entry.batch_id, cause=f"{said}; then {error}"
+                store=self.label, pipeline=entry.pipeline, batch_id=entry.batch_id, cause=f"{message}; then {error}"
             ) from error
-        if was_asked and found.commit_id == commit_id:
+        if was_asked and state.commit_id == commit_id:
             _log.info(
-                "%s: batch %d: the answer to COMMIT was lost, the ledger has it (%s)", self.label, entry.batch_id, said
+                "%s: batch %d: the answer to COMMIT was lost, the ledger has it (%s)",
+                self.label,
+                entry.batch_id,
+                message,
             )
             return
-        check_stands(entry, previous, found, store=self.label)
+        check_stands(entry, previous, state, store=self.label)
         if isinstance(cause, StoreError):
             raise cause
-        raise StoreUnavailableError(store=self.label, cause=said) from cause
+        raise StoreUnavailableError(store=self.label, cause=message) from cause
 
 
 def when_available(work: Callable[[], Found], *, timeout_s: float, stop: Event | None = None) -> Found:

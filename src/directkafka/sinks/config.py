@@ -181,8 +181,8 @@ def sink_config(cls: Config) -> Config:
             vars(self).update({name: value for name, value in before.items() if name not in vars(self)})
         except ValidationError as error:
             mistakes = Mistakes()
-            for found in findings(error, made):
-                mistakes.add(_option_error(found, type(self).__name__, made))
+            for details in findings(error, made):
+                mistakes.add(_option_error(details, type(self).__name__, made))
             raise mistakes.together() from None
 
     made.__init__ = __init__
@@ -221,35 +221,35 @@ def findings(error: ValidationError, config: type[SinkConfig]) -> Iterator[Error
     """
     names = list(config.__pydantic_fields__)
     told: set[int | str] = set()
-    for found in error.errors(include_url=False, include_input=False):
-        first, *inner = found["loc"]
+    for details in error.errors(include_url=False, include_input=False):
+        first, *inner = details["loc"]
         name = names[first] if isinstance(first, int) and first < len(names) else first
         # Of the alternatives of a union each has its own finding; a number is a place in a list.
         if name in told:
             continue
         told.add(name)
-        yield {**found, "loc": (name, *(place for place in inner if isinstance(place, int)))}
+        yield {**details, "loc": (name, *(index for index in inner if isinstance(index, int)))}
 
 
-def _option_error(found: ErrorDetails, sink: str, config: type[SinkConfig]) -> OptionError:
-    name = str(found["loc"][0])
-    option = ".".join(map(str, found["loc"]))
-    if found["type"] == "missing":
+def _option_error(details: ErrorDetails, sink: str, config: type[SinkConfig]) -> OptionError:
+    name = str(details["loc"][0])
+    option = ".".join(map(str, details["loc"]))
+    if details["type"] == "missing":
         return OptionError(option=option, where=sink, reason="this argument is missing")
-    if found["type"] == "unexpected_positional_argument":
+    if details["type"] == "unexpected_positional_argument":
         return OptionError(option=option, where=sink, reason="give it by its name, as all behind the first ones")
-    if found["type"] == "unexpected_keyword_argument":
+    if details["type"] == "unexpected_keyword_argument":
         known = list(config.__pydantic_fields__)
         near = difflib.get_close_matches(name, known, n=1)
         hint = f"did you mean {near[0]!r}" if near else f"known are {', '.join(known)}"
         return OptionError(option=option, where=sink, reason=f"no such argument; {hint}")
-    return OptionError(option=option, where=sink, reason=reason_of(found, config.__pydantic_fields__[name]))
+    return OptionError(option=option, where=sink, reason=reason_of(details, config.__pydantic_fields__[name]))
 
 
-def reason_of(found: ErrorDetails, field: FieldInfo) -> str:
+def reason_of(details: ErrorDetails, field: FieldInfo) -> str:
     """What is wrong with a value; why there is no choice, where there is none."""
-    reason = "Input should be a valid list" if found["type"] == "sequence_str" else str(found["msg"])
-    if found["type"] == "literal_error" and " or " not in reason and field.description:
+    reason = "Input should be a valid list" if details["type"] == "sequence_str" else str(details["msg"])
+    if details["type"] == "literal_error" and " or " not in reason and field.description:
         return f"{reason}. {field.description.rstrip('.')}"
     return reason
 

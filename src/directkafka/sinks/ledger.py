@@ -78,7 +78,7 @@ def with_notes(entry: LedgerEntry, *, schema_ids: Mapping[str, int], set_apart: 
         set_apart: the records that it goes without, see :func:`records_set_apart`.
     """
     notes = {SCHEMA_IDS[column]: number for column, number in schema_ids.items()}
-    return replace(entry, row_counts=notes | {SET_APART + place: 1 for place in set_apart})
+    return replace(entry, row_counts=notes | {SET_APART + record: 1 for record in set_apart})
 
 
 Checked = TypeVar("Checked", bound="DataclassInstance")
@@ -145,10 +145,10 @@ def state_from_json(document: Mapping[str, Any], *, store: str) -> PipelineState
         SchemaMismatchError: the entry is of a newer format.
         ValueError, LookupError, TypeError: it is no state.
     """
-    found = {field.name: document[field.name] for field in fields(PipelineState)}
-    if found["entry"] is not None:
-        found["entry"] = unless_dropped(check_format(entry_from_json(found["entry"]), store=store))
-    return check_fields(PipelineState(**found))
+    values = {field.name: document[field.name] for field in fields(PipelineState)}
+    if values["entry"] is not None:
+        values["entry"] = unless_dropped(check_format(entry_from_json(values["entry"]), store=store))
+    return check_fields(PipelineState(**values))
 
 
 def state_from_row(row: Mapping[str, Any], *, store: str) -> PipelineState:
@@ -173,9 +173,9 @@ def check_fields(value: Checked) -> Checked:
         TypeError: names the first such field.
     """
     for checked in fields(value):
-        found = type(getattr(value, checked.name)).__name__
-        if checked.type in ("int", "str") and found != checked.type:
-            raise TypeError(f"{checked.name} is of type {found}")
+        type_name = type(getattr(value, checked.name)).__name__
+        if checked.type in ("int", "str") and type_name != checked.type:
+            raise TypeError(f"{checked.name} is of type {type_name}")
     return value
 
 
@@ -233,33 +233,33 @@ def check_successor(entry: LedgerEntry, previous: LedgerEntry | None, *, store: 
         )
 
 
-def check_stands(entry: LedgerEntry, previous: LedgerEntry | None, found: PipelineState, *, store: str) -> None:
+def check_stands(entry: LedgerEntry, previous: LedgerEntry | None, state: PipelineState, *, store: str) -> None:
     """Refuse a commit that the ledger's state does not fit: for stores without a conditional update, and after a lost
     answer.
 
     Args:
         entry: the new entry.
         previous: the entry that it continues; None when it is the pipeline's first.
-        found: what the store says now.
+        state: what the store says now.
         store: the store's label.
 
     Raises:
         FencedError: a newer driver owns the pipeline.
         OffsetMismatchError: the last entry is not ``previous``, or the ledger's generation is lower than ours.
     """
-    if found.generation > entry.generation:
-        raise FencedError(store=store, pipeline=entry.pipeline, held=entry.generation, found=found.generation)
-    if found.generation != entry.generation or _position(found.entry) != _position(previous):
-        raise mismatch(entry, previous, found, store=store)
+    if state.generation > entry.generation:
+        raise FencedError(store=store, pipeline=entry.pipeline, held=entry.generation, found=state.generation)
+    if state.generation != entry.generation or _position(state.entry) != _position(previous):
+        raise mismatch(entry, previous, state, store=store)
 
 
 def mismatch(
-    entry: LedgerEntry, previous: LedgerEntry | None, found: PipelineState, *, store: str
+    entry: LedgerEntry, previous: LedgerEntry | None, state: PipelineState, *, store: str
 ) -> OffsetMismatchError:
     """The error for a ledger that does not stand at ``previous``, with both sides; see :func:`check_stands`."""
-    description = describe_entry(found.entry) if found.generation else "no fence of this pipeline"
-    if 0 < found.generation < entry.generation:
-        description += f", generation {found.generation} (an older state of the ledger was restored)"
+    description = describe_entry(state.entry) if state.generation else "no fence of this pipeline"
+    if 0 < state.generation < entry.generation:
+        description += f", generation {state.generation} (an older state of the ledger was restored)"
     return OffsetMismatchError(
         store=store,
         pipeline=entry.pipeline,
@@ -298,14 +298,14 @@ def check_version(format_version: int, pipeline: str, *, store: str) -> None:
         )
 
 
-def check_count(*, store: str, sink: str, reported: int, found: int) -> None:
+def check_count(*, store: str, sink: str, reported: int, stored: int) -> None:
     """Refuse a batch whose rows in the store are not those that its tasks reported.
 
     Raises:
         RowCountError: the two numbers differ.
     """
-    if reported != found:
-        raise RowCountError(store=store, sink=sink, reported=reported, found=found)
+    if reported != stored:
+        raise RowCountError(store=store, sink=sink, reported=reported, found=stored)
 
 
 def with_counts(entry: LedgerEntry, previous: LedgerEntry | None, row_counts: Mapping[str, int]) -> LedgerEntry:

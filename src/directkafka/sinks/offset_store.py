@@ -172,8 +172,8 @@ class OffsetStore:
                 raise self._mismatch(self._stored(connection), given, moved)
 
     def _stored(self, connection: Any) -> dict[TopicPartition, int]:
-        found = self._database.stored(connection, self._stream)
-        return {TopicPartition(topic, partition): offset for topic, partition, offset in found}
+        rows = self._database.stored(connection, self._stream)
+        return {TopicPartition(topic, partition): offset for topic, partition, offset in rows}
 
     def _mismatch(
         self, stored: dict[TopicPartition, int], given: list[OffsetRange], moved: set[TopicPartition]

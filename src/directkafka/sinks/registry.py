@@ -111,11 +111,11 @@ def _others() -> Mapping[str, EntryPoint]:
 def _loaded(point: EntryPoint) -> type[Sink]:
     package = point.dist.name if point.dist is not None else "a package"
     try:
-        found = point.load()
+        sink_class = point.load()
     except Exception as error:
         reason = f"{package} names {point.value}, which cannot be imported: {type(error).__name__}: {error}"
         raise OptionError(option="type", reason=reason.rstrip(".")) from error
-    if not (isinstance(found, type) and issubclass(found, Sink) and issubclass(found, SinkConfig)):
+    if not (isinstance(sink_class, type) and issubclass(sink_class, Sink) and issubclass(sink_class, SinkConfig)):
         reason = f"{package} names {point.value}, which is no directkafka.Sink with a SinkConfig"
         raise OptionError(option="type", reason=reason)
-    return found
+    return sink_class

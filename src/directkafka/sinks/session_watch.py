@@ -81,8 +81,8 @@ class Wait:
 
 def statement_kind(query: str) -> str:
     """The first word or two of a statement: never a value, which could be anybody's secret."""
-    found = _KIND.match(_COMMENTS.sub("", query))
-    return " ".join(filter(None, found.groups())).upper() if found else ""
+    match = _KIND.match(_COMMENTS.sub("", query))
+    return " ".join(filter(None, match.groups())).upper() if match else ""
 
 
 class SessionWatch(ABC, Generic[Session]):

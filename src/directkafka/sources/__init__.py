@@ -40,7 +40,7 @@ def _restored(_plan: Any, pickled: bytes) -> NoReturn:
     progress: Mapping[TopicPartition, PartitionProgress]
     packed: Mapping[int, bytes]
     progress, packed, *_ = pickle.loads(pickled).arguments
-    ends = {place: partition.end for place, partition in sorted(progress.items())}
+    ends = {topic_partition: partition.end for topic_partition, partition in sorted(progress.items())}
     starts = dict(ends)
     for ms in sorted(packed, reverse=True):
         ranges: Sequence[OffsetRange] = pickle.loads(packed[ms])
@@ -56,7 +56,10 @@ def _restored(_plan: Any, pickled: bytes) -> NoReturn:
 
 
 def _as_python(offsets: Mapping[TopicPartition, int]) -> str:
-    entries = (f"TopicPartition({place.topic!r}, {place.partition}): {offset}" for place, offset in offsets.items())
+    entries = (
+        f"TopicPartition({topic_partition.topic!r}, {topic_partition.partition}): {offset}"
+        for topic_partition, offset in offsets.items()
+    )
     return f"{{{', '.join(entries)}}}"
 
 

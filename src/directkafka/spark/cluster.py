@@ -126,10 +126,10 @@ class Cluster:
 
     def leaders(self, partitions: Iterable[TopicPartition]) -> dict[TopicPartition, str | None]:
         """The address ``host:port`` of each partition's leader, None while it has none."""
-        found = self.snapshot(partitions).partitions
+        partition_snapshots = self.snapshot(partitions).partitions
         return {
             partition: f"{seen.leader_host}:{seen.leader_port}" if seen.leader is not None else None
-            for partition, seen in found.items()
+            for partition, seen in partition_snapshots.items()
         }
 
     def offset_ranges(

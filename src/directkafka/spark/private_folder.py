@@ -66,8 +66,8 @@ def _remove_left(root: Path) -> None:
         return
     for folder in root.glob(f"{_PREFIX}*"):
         with suppress(OSError):  # no folder of ours, or somebody else has just removed it
-            found = folder.lstat()
-            if stat.S_ISDIR(found.st_mode) and found.st_uid == os.getuid():
+            stat_result = folder.lstat()
+            if stat.S_ISDIR(stat_result.st_mode) and stat_result.st_uid == os.getuid():
                 _remove_if_left(folder)
 
 

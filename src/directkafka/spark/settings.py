@@ -59,8 +59,8 @@ def _worker_daemon(master: str) -> dict[str, str]:
 
 def _is_own_python() -> bool:
     """Whether Spark's workers run this process's Python: one folder may have it by several names."""
-    found = shutil.which(os.environ.get("PYSPARK_PYTHON") or "python3")
-    if found is None or Path(found).parent != Path(sys.executable).parent:
+    worker_python = shutil.which(os.environ.get("PYSPARK_PYTHON") or "python3")
+    if worker_python is None or Path(worker_python).parent != Path(sys.executable).parent:
         return False
     # Virtual environments have links to one file, so the folder counts as well.
-    return Path(found).samefile(sys.executable)
+    return Path(worker_python).samefile(sys.executable)

@@ -100,8 +100,8 @@ class SourceCluster:
     def _too_young(self, snapshot: ClusterSnapshot) -> dict[TopicPartition, int]:
         """The offset of the first record that is younger than ``minRecordAge``, by partition."""
         oldest_ms = max(snapshot.taken_at_ms - self._options.min_record_age_ms + 1, 0)
-        found = self._admin.at_timestamp(dict.fromkeys(snapshot.partitions, oldest_ms))
-        return {partition: offset for partition, offset in found.items() if offset is not None}
+        offsets = self._admin.at_timestamp(dict.fromkeys(snapshot.partitions, oldest_ms))
+        return {partition: offset for partition, offset in offsets.items() if offset is not None}
 
     def _deleted(
         self, known: Mapping[TopicPartition, PartitionProgress], snapshot: ClusterSnapshot
@@ -128,15 +128,15 @@ class SourceCluster:
     def lookups(self, positions: Positions, snapshot: ClusterSnapshot) -> dict[TopicPartition, int | None]:
         """The offsets of positions that must be looked up; None where no record is that young, or a group has none."""
         needed = needed_lookups(positions, snapshot)
-        found = self._admin.at_timestamp(needed.timestamps_ms)
+        offsets = self._admin.at_timestamp(needed.timestamps_ms)
         for group, partitions in needed.groups.items():
             committed = self._admin.committed(group, partitions)
-            found |= {
+            offsets |= {
                 partition: offset
                 for partition, offset in committed.items()
-                if offset is not None or partition not in found
+                if offset is not None or partition not in offsets
             }
-        return found
+        return offsets
 
     def first_timestamps(self, ranges: Iterable[OffsetRange]) -> dict[TopicPartition, int | None]:
         """The timestamp of the first record of each range, in milliseconds since 1970; None where it has none.

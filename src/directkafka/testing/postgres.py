@@ -128,7 +128,7 @@ class EmbeddedPostgres(DatabaseServer):
         if other.can_run(programs / "bin" / "postgres"):
             return programs
         # A temporary folder may be closed to others as well (TMPDIR in root's home).
-        places = (place for place in (tempfile.gettempdir(), "/tmp", "/var/tmp") if other.may_enter(place))
+        places = (parent for parent in (tempfile.gettempdir(), "/tmp", "/var/tmp") if other.may_enter(parent))
         folder = self._temporary_folder(next(places, None))
         other.let_in(folder)
         # The programs look for libraries beside the wheel's own folder.

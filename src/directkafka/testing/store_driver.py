@@ -157,9 +157,9 @@ def seen_soon(read: Callable[[], Any], expected: Any, *, timeout_s: float = 10.0
     A store may answer a commit a moment before everybody sees it: Kafka answers EndTxn before it writes the markers.
     """
     deadline = time.monotonic() + timeout_s
-    while (found := read()) != expected and time.monotonic() < deadline:
+    while (answer := read()) != expected and time.monotonic() < deadline:
         time.sleep(0.02)
-    return found
+    return answer
 
 
 def run_together(*calls: Callable[[], Any]) -> list[Any]:

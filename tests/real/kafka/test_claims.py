@@ -8,7 +8,7 @@ import pytest
 from tests.real.kafka.logs import consume, options
 
 from directkafka.errors.kafka import SecondAttemptError
-from directkafka.kafka.transactions.attempt_fencing import ClaimPlace
+from directkafka.kafka.transactions.attempt_fencing import TransactionClaims
 from directkafka.offsets import TopicPartition
 from directkafka.testing import KafkaBroker
 
@@ -16,24 +16,24 @@ pytestmark = pytest.mark.real
 
 
 @pytest.fixture
-def claims(kafka_broker: KafkaBroker, create_topic: Callable[..., str]) -> ClaimPlace:
+def claims(kafka_broker: KafkaBroker, create_topic: Callable[..., str]) -> TransactionClaims:
     place = TopicPartition(create_topic(1, {"cleanup.policy": "compact"}), 0)
     client = options(kafka_broker.bootstrap_servers)
-    return ClaimPlace(client=client, place=place, from_offset=0, name="directkafka.a/1/2/flights")
+    return TransactionClaims(client=client, topic_partition=place, from_offset=0, name="directkafka.a/1/2/flights")
 
 
-def test_a_compaction_between_two_attempts_leaves_the_first_ones_claim(claims: ClaimPlace) -> None:
+def test_a_compaction_between_two_attempts_leaves_the_first_ones_claim(claims: TransactionClaims) -> None:
     """It keeps the newest record of each key, and drops none of these."""
     claims.claim_writing(0)
     with pytest.raises(SecondAttemptError, match="task write/0"):
         claims.claim_writing(0)
-    records = consume(claims.client.bootstrap_servers[0], claims.place.topic)
+    records = consume(claims.client.bootstrap_servers[0], claims.topic_partition.topic)
     kept = {key: offset for offset, key, *_ in records}
     assert sorted(kept.values()) == [0, 1]
     assert all(value is not None for _, _, value, *_ in records), "null would be a tombstone"
 
 
-def test_each_task_of_each_kind_is_claimed_by_itself(claims: ClaimPlace) -> None:
+def test_each_task_of_each_kind_is_claimed_by_itself(claims: TransactionClaims) -> None:
     for number in (10, 1):
         claims.claim_writing(number)
         claims.claim_routing(number)

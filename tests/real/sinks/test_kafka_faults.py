@@ -32,7 +32,7 @@ from directkafka.errors import (
 )
 from directkafka.errors.kafka import SecondAttemptError, TransactionTooSlowError
 from directkafka.kafka.network.client import KafkaClient
-from directkafka.kafka.transactions.attempt_fencing import CLAIM, ClaimPlace
+from directkafka.kafka.transactions.attempt_fencing import CLAIM, TransactionClaims
 from directkafka.kafka.transactions.coordinator import Coordinator
 from directkafka.offsets import TopicPartition
 from directkafka.options.client import ClientOptions
@@ -237,7 +237,7 @@ def test_claims_get_a_tombstone_with_the_commit_and_the_ledgers_record_stays_the
     assert records[-1][1] == b"flights"
 
 
-class NoClaims(ClaimPlace):
+class NoClaims(TransactionClaims):
     def claim_writing(self, share: int) -> None:
         """Let everybody write."""
 
@@ -248,7 +248,10 @@ def test_without_claims_a_second_attempt_is_swallowed_and_all_counts_agree(harne
     sink, job = harness.sink("flights", staged=True), Job(harness.open_store()).start()
     entry, batch, attempt = _share(job, sink, [(1, 1)])
     anybody = NoClaims(
-        client=ClientOptions(bootstrap_servers=(harness.servers,)), place=TopicPartition("", 0), from_offset=0, name=""
+        client=ClientOptions(bootstrap_servers=(harness.servers,)),
+        topic_partition=TopicPartition("", 0),
+        from_offset=0,
+        name="",
     )
     attempt([(1, 1)], claims=anybody)
     report = attempt([(7, 7)], claims=anybody)

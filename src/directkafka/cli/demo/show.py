@@ -339,7 +339,7 @@ def _count(
 ) -> DemoResult:
     with psycopg.connect(dsn) as connection:
         counted = connection.execute("SELECT count(*), count(DISTINCT id) FROM flights").fetchone()
-        found = connection.execute(
+        carrier_rows = connection.execute(
             "SELECT carrier, flights, distance, delay_minutes FROM carrier_totals ORDER BY carrier"
         ).fetchall()
     assert counted is not None, "an aggregate without GROUP BY has one row"
@@ -349,7 +349,7 @@ def _count(
         rows_out=rows,
         lost=records_in - distinct,
         doubled=rows - distinct,
-        totals_equal=[CarrierTotal(str(name), *map(int, sums)) for name, *sums in found] == totals,
+        totals_equal=[CarrierTotal(str(name), *map(int, sums)) for name, *sums in carrier_rows] == totals,
         kills=kills,
         kills_wanted=kills_wanted,
         records_per_second=pace.records_per_second,

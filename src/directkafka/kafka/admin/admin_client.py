@@ -186,14 +186,14 @@ class AdminClient:
             wanted: -2 for earliest, -1 for latest, or a timestamp in milliseconds since 1970.
             topics: a fresh description; the leaders it names are asked first.
         """
-        return {partition: found.offset for partition, found in self._find(wanted, topics).items()}
+        return {partition: answer.offset for partition, answer in self._find(wanted, topics).items()}
 
     def local_start(self, partition: TopicPartition, topics: Mapping[str, TopicDescription]) -> int | None:
         """The first offset on the leader's own disk; None from brokers that know no remote storage (before 3.6)."""
         wanted = {partition: _EARLIEST_LOCAL}
         try:
-            found = self._list_offsets(leader_of(partition, topics), wanted, version_min=EARLIEST_LOCAL_VERSION)
-            return found[partition].offset
+            answers = self._list_offsets(leader_of(partition, topics), wanted, version_min=EARLIEST_LOCAL_VERSION)
+            return answers[partition].offset
         except BrokerResponseError as error:
             if error.code != ErrorCode.UNSUPPORTED_VERSION:
                 raise
@@ -310,8 +310,8 @@ class AdminClient:
             )
         return described
 
-    def _offset(self, found: Mapping[TopicPartition, _Found], partition: TopicPartition) -> int:
-        if (offset := found[partition].offset) is not None:
+    def _offset(self, answers: Mapping[TopicPartition, _Found], partition: TopicPartition) -> int:
+        if (offset := answers[partition].offset) is not None:
             return offset
         raise BrokerResponseError(
             api="ListOffsets",
@@ -332,10 +332,10 @@ class AdminClient:
     def _offsets_at(
         self, wanted: Mapping[TopicPartition, int], topics: Mapping[str, TopicDescription]
     ) -> dict[TopicPartition, _Found]:
-        found: dict[TopicPartition, _Found] = {}
+        answers: dict[TopicPartition, _Found] = {}
         for node_id, partitions in by_leader(wanted, topics).items():
-            found |= self._list_offsets(node_id, {partition: wanted[partition] for partition in partitions})
-        return found
+            answers |= self._list_offsets(node_id, {partition: wanted[partition] for partition in partitions})
+        return answers
 
     def _list_offsets(
         self, node_id: int, wanted: Mapping[TopicPartition, int], *, version_min: int | None = None
@@ -352,15 +352,15 @@ class AdminClient:
                 lambda partition: {"partition_index": partition.partition, "timestamp": wanted[partition]},
             ),
         )
-        found = {}
+        answers = {}
         for topic in response.topics:
             for partition in topic.partitions:
                 index = partition.partition_index
                 self._raise_for("ListOffsets", partition.error_code, f"topic {topic.name}, partition {index}")
                 offset = partition.offset if partition.offset >= 0 else None
-                found[TopicPartition(topic.name, index)] = _Found(offset, partition.leader_epoch)
-        check_answered("ListOffsets", wanted, found)
-        return found
+                answers[TopicPartition(topic.name, index)] = _Found(offset, partition.leader_epoch)
+        check_answered("ListOffsets", wanted, answers)
+        return answers
 
     def _coordinator(self, group: str) -> int:
         response = self._client.call("FindCoordinator", key=group, key_type=int(GROUP))

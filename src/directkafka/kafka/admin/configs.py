@@ -53,16 +53,16 @@ def look_at_brokers(client: KafkaClient, settings: Collection[str] = ()) -> tupl
         BrokerResponseError: a broker does not say what it speaks.
     """
     known = client.call("Metadata", topics=[], allow_auto_topic_creation=False).brokers
-    found, silence = [], None
+    brokers, silence = [], None
     for broker in sorted(known, key=lambda broker: int(broker.node_id)):
         try:
-            found.append(_look(client, broker.node_id, address_text(broker.host, broker.port), settings))
+            brokers.append(_look(client, broker.node_id, address_text(broker.host, broker.port), settings))
         except BrokerUnreachableError as error:
             silence = error
             log.info("broker %s is not asked what it speaks: %s", broker.node_id, error)
-    if not found and silence is not None:
+    if not brokers and silence is not None:
         raise silence
-    return tuple(found)
+    return tuple(brokers)
 
 
 def topic_settings(client: KafkaClient, topic: str, names: Collection[str]) -> dict[str, str]:
@@ -89,10 +89,12 @@ def _settings(
     client: KafkaClient, node_id: int | None, kind: int, name: str, wanted: Collection[str]
 ) -> dict[str, str]:
     resource = {"resource_type": kind, "resource_name": name, "configuration_keys": sorted(wanted)}
-    (found,) = client.call("DescribeConfigs", node_id, resources=[resource]).results
-    if found.error_code != ErrorCode.NONE:
-        log.debug("settings of %s may not be seen: %s", name, error_name(found.error_code))
+    (result,) = client.call("DescribeConfigs", node_id, resources=[resource]).results
+    if result.error_code != ErrorCode.NONE:
+        log.debug("settings of %s may not be seen: %s", name, error_name(result.error_code))
         return {}
     return {
-        config.name: str(config.value) for config in found.configs if config.name in wanted and config.value is not None
+        config.name: str(config.value)
+        for config in result.configs
+        if config.name in wanted and config.value is not None
     }

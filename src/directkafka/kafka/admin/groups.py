@@ -82,10 +82,10 @@ def committed_offsets(
     )
     response = client.call("OffsetFetch", node_id, group_id=group, topics=wanted, require_stable=require_stable)
     raise_for("OffsetFetch", response.error_code, f"group {group}", client.options)
-    found: dict[TopicPartition, int | None] = {}
+    offsets: dict[TopicPartition, int | None] = {}
     for topic in response.topics:
         for partition in topic.partitions:
             raise_for("OffsetFetch", partition.error_code, f"group {group}, topic {topic.name}", client.options)
             offset = partition.committed_offset
-            found[TopicPartition(topic.name, partition.partition_index)] = offset if offset >= 0 else None
-    return found
+            offsets[TopicPartition(topic.name, partition.partition_index)] = offset if offset >= 0 else None
+    return offsets

@@ -45,10 +45,10 @@ def ended_epochs(
     Raises:
         BrokerResponseError: a leader has moved, for example.
     """
-    found: dict[TopicPartition, EndedEpoch | None] = {}
+    ended: dict[TopicPartition, EndedEpoch | None] = {}
     for node_id, partitions in by_leader(epochs, topics).items():
-        found |= _ask(client, node_id, {partition: epochs[partition] for partition in partitions}, topics)
-    return found
+        ended |= _ask(client, node_id, {partition: epochs[partition] for partition in partitions}, topics)
+    return ended
 
 
 def epochs_risen(
@@ -88,9 +88,9 @@ def _ask(
     ends: dict[TopicPartition, int] = {}
     for topic in response.topics:
         for partition in topic.partitions:
-            place = TopicPartition(topic.topic, partition.partition)
-            raise_for("OffsetForLeaderEpoch", partition.error_code, str(place), client.options)
-            ends[place] = int(partition.end_offset)
+            topic_partition = TopicPartition(topic.topic, partition.partition)
+            raise_for("OffsetForLeaderEpoch", partition.error_code, str(topic_partition), client.options)
+            ends[topic_partition] = int(partition.end_offset)
     check_answered("OffsetForLeaderEpoch", epochs, ends)
     return {
         partition: EndedEpoch(epochs[partition], end) if end > _UNDEFINED else None for partition, end in ends.items()

@@ -64,10 +64,10 @@ def by_leader(
     Raises:
         BrokerResponseError: as :func:`leader_of`.
     """
-    found: dict[int, list[TopicPartition]] = defaultdict(list)
+    partitions_by_leader: dict[int, list[TopicPartition]] = defaultdict(list)
     for partition in sorted(partitions):
-        found[leader_of(partition, topics)].append(partition)
-    return dict(found)
+        partitions_by_leader[leader_of(partition, topics)].append(partition)
+    return dict(partitions_by_leader)
 
 
 def by_topic(

@@ -149,13 +149,13 @@ def unpack(
     Returns:
         The member that is left to the caller, or the run's end.
     """
-    data, target, said = unwrapped(records), unwrapped(scratch), unwrapped(sizes)
+    data, target, sizes_pointer = unwrapped(records), unwrapped(scratch), unwrapped(sizes)
     to = used[0]
     member = first
     while member < run.shape[0]:
         codec, start, end = run[member, 1], run[member, 2], run[member, 3]
         if codec != NO_COMPRESSION:
-            after = _unpack_one(by, codec, data, start, end, target, to, scratch.shape[0], said)
+            after = _unpack_one(by, codec, data, start, end, target, to, scratch.shape[0], sizes_pointer)
             if after < 0:
                 break
             run[member, 2], run[member, 3] = to, after

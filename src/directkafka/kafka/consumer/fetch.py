@@ -231,9 +231,9 @@ def send_fetch(
         OSError: the connection is lost, or the response is not there in time.
         ResponseError: the answer is not one to this request; the channel is of no more use.
     """
-    one, client = task.range, task.client
+    offset_range, client = task.range, task.client
     version = channel.fetch_version if task.topic_id else min(channel.fetch_version, FetchVersion.TOPIC_ID - 1)
-    partition = {"partition": one.partition, "fetch_offset": position, "partition_max_bytes": bytes_max}
+    partition = {"partition": offset_range.partition, "fetch_offset": position, "partition_max_bytes": bytes_max}
     correlation_id, request = channel.encode_fetch(
         version,
         replica_id=-1,
@@ -242,7 +242,7 @@ def send_fetch(
         min_bytes=client.fetch_min_bytes,
         max_bytes=bytes_max,
         isolation_level=int(client.isolation_level == "read_committed"),
-        topics=[{"topic": one.topic, "topic_id": task.topic_id or _NO_TOPIC_ID, "partitions": [partition]}],
+        topics=[{"topic": offset_range.topic, "topic_id": task.topic_id or _NO_TOPIC_ID, "partitions": [partition]}],
         forgotten_topics_data=[],
         rack_id=rack,
     )
@@ -253,9 +253,9 @@ def send_fetch(
     # Released whatever happens: a view that an error's traceback holds would forbid the buffer to grow.
     with memoryview(buffer) as whole, whole[:length] as frame:
         response = parse_fetch_response(frame, version)
-    if response.correlation_id != correlation_id or response.partition not in (-1, one.partition):
+    if response.correlation_id != correlation_id or response.partition not in (-1, offset_range.partition):
         raise ResponseError(
-            f"asked with correlation id {correlation_id} for partition {one.partition}, got "
+            f"asked with correlation id {correlation_id} for partition {offset_range.partition}, got "
             f"{response.correlation_id} and {response.partition}"
         )
     return response

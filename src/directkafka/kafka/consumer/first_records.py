@@ -105,8 +105,8 @@ def first_timestamps(
     """
     by_partition = {offset_range.topic_partition: offset_range for offset_range in ranges}
     asked = {partition: offset_range for partition, offset_range in by_partition.items() if offset_range.count()}
-    found = admin.of_leaders(lambda described: _fetch_from_leaders(client, asked, described), asked, topics)
-    return {partition: None for partition in by_partition if partition not in asked} | found
+    timestamps = admin.of_leaders(lambda described: _fetch_from_leaders(client, asked, described), asked, topics)
+    return {partition: None for partition in by_partition if partition not in asked} | timestamps
 
 
 def first_headers(
@@ -130,10 +130,12 @@ def first_headers(
     asked = {each.topic_partition: each for each in ranges if each.count()}
 
     def fetch(described: Mapping[str, TopicDescription]) -> dict[TopicPartition, FetchedPartition]:
-        found: dict[TopicPartition, FetchedPartition] = {}
+        fetched_partitions: dict[TopicPartition, FetchedPartition] = {}
         for node_id, partitions in by_leader(asked, described).items():
-            found |= _fetch(client, node_id, {partition: asked[partition] for partition in partitions}, described)
-        return found
+            fetched_partitions |= _fetch(
+                client, node_id, {partition: asked[partition] for partition in partitions}, described
+            )
+        return fetched_partitions
 
     headers: list[list[tuple[str, bytes | None]]] = []
     for partition, fetched in admin.of_leaders(fetch, asked, topics).items():
@@ -147,7 +149,7 @@ def first_headers(
 def _fetch_from_leaders(
     client: KafkaClient, ranges: Mapping[TopicPartition, OffsetRange], topics: Mapping[str, TopicDescription]
 ) -> dict[TopicPartition, int | None]:
-    found: dict[TopicPartition, int | None] = {}
+    timestamps: dict[TopicPartition, int | None] = {}
     unresolved: list[OffsetRange] = []
     for node_id, partitions in by_leader(ranges, topics).items():
         fetched = _fetch(client, node_id, {partition: ranges[partition] for partition in partitions}, topics)
@@ -158,10 +160,10 @@ def _fetch_from_leaders(
             if timestamp_ms is None and rest.count():
                 unresolved.append(rest)
             else:
-                found[partition] = timestamp_ms
+                timestamps[partition] = timestamp_ms
     for rest in unresolved:
-        found |= _fetch_single_partition(client, rest, topics)
-    return found
+        timestamps |= _fetch_single_partition(client, rest, topics)
+    return timestamps
 
 
 def _fetch_single_partition(
@@ -217,7 +219,7 @@ def _fetch(
         rack_id="",
     )
     raise_for("Fetch", response.error_code or 0, f"broker {node_id}", options)
-    found: dict[TopicPartition, FetchedPartition] = {}
+    fetched_partitions: dict[TopicPartition, FetchedPartition] = {}
     for topic in response.responses:
         for answer in topic.partitions:
             partition = TopicPartition(topic.topic or names.get(str(topic.topic_id), ""), answer.partition_index)
@@ -225,8 +227,10 @@ def _fetch(
             aborted = [
                 (transaction.producer_id, transaction.first_offset) for transaction in answer.aborted_transactions or ()
             ]
-            found[partition] = FetchedPartition(records=bytes(answer.records or b""), aborted_transactions=aborted)
-    return found
+            fetched_partitions[partition] = FetchedPartition(
+                records=bytes(answer.records or b""), aborted_transactions=aborted
+            )
+    return fetched_partitions
 
 
 def timestamp_in_response(

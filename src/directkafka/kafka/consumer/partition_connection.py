@@ -212,10 +212,10 @@ class PartitionConnection:
         raise TopicGone(CouldNotReadOffsetRangeError, detail)
 
     def _find_leader(self, client: KafkaClient) -> tuple[str, int]:
-        one = self._task.range
-        leader = self._describe(client)[one.topic].leaders.get(one.partition)
+        offset_range = self._task.range
+        leader = self._describe(client)[offset_range.topic].leaders.get(offset_range.partition)
         if leader is None or leader.node_id is None:
-            raise TryAgain(f"{one.topic_partition} has no leader")
+            raise TryAgain(f"{offset_range.topic_partition} has no leader")
         return leader.host, leader.port
 
     def _find_node(self, client: KafkaClient, node_id: int) -> tuple[str, int]:
@@ -226,17 +226,17 @@ class PartitionConnection:
         return address
 
     def _find_state(self, client: KafkaClient) -> LeaderState:
-        place, epoch = self._task.range.topic_partition, self._task.leader_epoch
+        partition, epoch = self._task.range.topic_partition, self._task.leader_epoch
         admin, topics = _asking_once(client), self._describe(client)
-        seen = admin.snapshot([place], topics).partitions.get(place)
+        seen = admin.snapshot([partition], topics).partitions.get(partition)
         if seen is None:
-            raise TryAgain(f"{place} is not there")
-        ended = admin.ended_epochs({place: epoch}, topics)[place] if 0 <= epoch < seen.leader_epoch else None
+            raise TryAgain(f"{partition} is not there")
+        ended = admin.ended_epochs({partition: epoch}, topics)[partition] if 0 <= epoch < seen.leader_epoch else None
         return LeaderState(
             address=(seen.leader_host, seen.leader_port),
             earliest=seen.earliest,
             latest=seen.latest,
-            local_start=admin.local_start(place, topics),
+            local_start=admin.local_start(partition, topics),
             planned_end=ended.end if ended is not None else None,
         )
 

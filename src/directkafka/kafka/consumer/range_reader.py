@@ -350,8 +350,8 @@ class RangeFetch:
         if is_retriable(code) and code != ErrorCode.CORRUPT_MESSAGE:
             self._link.forget()
             raise TryAgain(f"the broker answered {error_name(code)}")
-        one = self._task.range
-        raise_for("Fetch", code, f"topic {one.topic}, partition {one.partition}", self._task.client)
+        offset_range = self._task.range
+        raise_for("Fetch", code, f"topic {offset_range.topic}, partition {offset_range.partition}", self._task.client)
 
     def _handle_out_of_range(self) -> None:
         # The response that says so has neither end of the log: the broker leaves them at -1.

@@ -76,7 +76,7 @@ def read_by_topic(counts: Iterable[tuple[str, ReadCount]]) -> dict[str, ReadCoun
     Args:
         counts: of each range, with its topic.
     """
-    found: dict[str, ReadCount] = {}
+    totals: dict[str, ReadCount] = {}
     for topic, count in counts:
-        found.setdefault(topic, ReadCount()).add(count)
-    return found
+        totals.setdefault(topic, ReadCount()).add(count)
+    return totals

@@ -88,11 +88,11 @@ def _special(builder: Any, vector: Any) -> Any:
     def repeated(value: int) -> Any:
         return ir.Constant(_VECTOR, [value] * SCANNED)
 
-    found = builder.icmp_unsigned("==", vector, repeated(0x22))
-    found = builder.or_(found, builder.icmp_unsigned("==", vector, repeated(0x5C)))
+    mask = builder.icmp_unsigned("==", vector, repeated(0x22))
+    mask = builder.or_(mask, builder.icmp_unsigned("==", vector, repeated(0x5C)))
     # Signed: below 0x20 are controls, and what begins or goes on with a multi-byte character.
-    found = builder.or_(found, builder.icmp_signed("<", vector, repeated(0x20)))
-    return builder.zext(builder.bitcast(found, _bits(SCANNED)), _bits(64))
+    mask = builder.or_(mask, builder.icmp_signed("<", vector, repeated(0x20)))
+    return builder.zext(builder.bitcast(mask, _bits(SCANNED)), _bits(64))
 
 
 @_inline

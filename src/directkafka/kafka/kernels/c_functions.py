@@ -138,8 +138,8 @@ def _emit(builder: Any, address: Any, result: Any, arguments: list[Any]) -> Any:
 def _call_crc32c(_context: Any, address: Any, data: Any, start: Any, length: Any) -> Any:
     def codegen(_context: Any, builder: Any, _signature: Any, args: Any) -> Any:
         at, pointer, offset, size = args
-        found = _emit(builder, at, _INT32, [_INT32(0), builder.gep(pointer, [offset]), size])
-        return builder.zext(found, _INT64)
+        checksum = _emit(builder, at, _INT32, [_INT32(0), builder.gep(pointer, [offset]), size])
+        return builder.zext(checksum, _INT64)
 
     return types.int64(address, data, start, length), codegen
 

@@ -99,12 +99,12 @@ class KernelCache:
         """The compiled code for a signature, or None."""
         for folder in self._folders:
             try:
-                found = folder.load_overload(signature, target_context)
+                overload = folder.load_overload(signature, target_context)
             except Exception as error:  # noqa: BLE001 - what is damaged is compiled anew
                 log.debug("no compiled kernel from %s: %s", folder.cache_path, error)
                 continue
-            if found is not None:
-                return found
+            if overload is not None:
+                return overload
         _log_compiling()
         return None
 

@@ -54,8 +54,8 @@ def _azure(scope: str) -> tuple[Secret, float]:
     from azure.identity import DefaultAzureCredential
 
     with DefaultAzureCredential(exclude_interactive_browser_credential=True) as credential:
-        found = credential.get_token(scope)
-    return Secret(found.token), found.expires_on - time.time()
+        access_token = credential.get_token(scope)
+    return Secret(access_token.token), access_token.expires_on - time.time()
 
 
 def _gcp(scope: str) -> tuple[Secret, float]:

@@ -88,12 +88,12 @@ def _take_client(options: ClientOptions) -> KafkaClient | None:
     with _lock:
         stale = [idle for idle in _clients if time.monotonic() - idle[0] > _IDLE_SECONDS_MAX]
         _clients[:] = [idle for idle in _clients if idle not in stale]
-        found = next((idle for idle in reversed(_clients) if idle[1].options == options), None)
-        if found is not None:
-            _clients.remove(found)
+        idle_entry = next((idle for idle in reversed(_clients) if idle[1].options == options), None)
+        if idle_entry is not None:
+            _clients.remove(idle_entry)
     for _, client in stale:
         client.close()
-    return found[1] if found is not None else None
+    return idle_entry[1] if idle_entry is not None else None
 
 
 def borrow_buffers(count: int) -> list[bytearray]:

@@ -96,9 +96,9 @@ def fault_of(error: Any, login: KerberosLogin, host: str) -> TicketError | Conne
     if number == _Fault.SERVER_UNKNOWN:
         return _unknown_service(words, login, host)
     explain = _of_cache if login.keytab is None else _of_keytab
-    found = explain(error, login, words)
-    if found is not None:
-        return found
+    fault = explain(error, login, words)
+    if fault is not None:
+        return fault
     service = f"{login.service_name}/{host}"
     return TicketError(
         f"Kerberos gives no ticket for {service} ({words})",

@@ -185,18 +185,18 @@ def read_trusted(content: bytes, store_type: str, password: str | None) -> tuple
         StoreFaultError: the content is no such store, the password is not its own, or no certificate is in it.
     """
     if store_type == "PEM":
-        found = _pem_certificates(content)
+        certificates = _pem_certificates(content)
     elif content.startswith(_MAGIC):
         trusted, keys = read_jks(content, password)
         # Java trusts the certificate of a key entry too.
-        found = (*trusted, *(key.chain[0] for key in keys if key.chain))
+        certificates = (*trusted, *(key.chain[0] for key in keys if key.chain))
     else:
         store = _read_pkcs12(content, password)
         bags = (store.cert, *store.additional_certs)
-        found = tuple(_der(bag.certificate) for bag in bags if bag is not None)
-    if not found:
+        certificates = tuple(_der(bag.certificate) for bag in bags if bag is not None)
+    if not certificates:
         raise StoreFaultError("content", "holds no certificate")
-    return found
+    return certificates
 
 
 def read_identity(content: bytes, store_type: str, password: str | None, key_password: str | None) -> Identity:
@@ -272,10 +272,10 @@ def _pem_key(content: bytes, password: str | None) -> bytes:
     from cryptography.exceptions import UnsupportedAlgorithm
     from cryptography.hazmat.primitives.serialization import load_pem_private_key
 
-    found = next(((label, body) for label, body in _PEM_BLOCK.findall(_pem_text(content)) if "KEY" in label), None)
-    if found is None:
+    key_block = next(((label, body) for label, body in _PEM_BLOCK.findall(_pem_text(content)) if "KEY" in label), None)
+    if key_block is None:
         raise StoreFaultError("content", "holds no private key")
-    label, body = found
+    label, body = key_block
     encrypted = "ENCRYPTED" in label + body
     if encrypted and password is None:
         raise StoreFaultError("key.password", "is needed: the private key is encrypted")

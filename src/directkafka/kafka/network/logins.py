@@ -105,10 +105,10 @@ class _MskLogin(SaslMechanismAwsMskIam):  # type: ignore[misc]
         self._profile = config.get("sasl_plain_username") or None
 
     def _build_client(self) -> AwsMskIamClient:
-        found = _MSK_HOST.fullmatch(self.host)
+        match = _MSK_HOST.fullmatch(self.host)
         try:
             session = self._boto_session_cls(profile=self._profile)
-            region = found[1] if found else os.environ.get("AWS_REGION") or session.get_config_variable("region")
+            region = match[1] if match else os.environ.get("AWS_REGION") or session.get_config_variable("region")
             credentials = session.get_credentials().get_frozen_credentials()
         except Exception as error:  # noqa: BLE001 - botocore's own are many, and no credentials are an AttributeError
             names = {kind.__name__ for kind in type(error).__mro__}

@@ -140,9 +140,9 @@ def _told(function: Callable[[], object]) -> tuple[object, str]:
     try:
         return function(), ""
     except Exception as error:  # noqa: BLE001 - the caller raises another one, behind which this is not to be seen
-        place = traceback.extract_tb(error.__traceback__)[-1]
+        frame = traceback.extract_tb(error.__traceback__)[-1]
         missing = f" of {error.name!r}" if isinstance(error, ModuleNotFoundError) else ""
-        return None, f"{type(error).__name__}{missing} ({place.filename}, line {place.lineno})"
+        return None, f"{type(error).__name__}{missing} ({frame.filename}, line {frame.lineno})"
 
 
 def _shape(answer: object) -> str:

@@ -113,9 +113,9 @@ class RecordAccumulator:
         with self._lock:
             while not self.is_closed:
                 now = time.monotonic()
-                found = self._queues.leaderless(now)
-                if found:
-                    return found
+                partitions = self._queues.leaderless(now)
+                if partitions:
+                    return partitions
                 self._to_find.wait(self._queues.next_change(now))
             return []
 
@@ -163,11 +163,11 @@ class RecordAccumulator:
         late = self._queues.overdue(now)
         if late is None:
             return
-        place = late.batch.target
+        partition = late.batch.target
         self._fail(
             DeliveryTimeoutError(
-                topic=place.topic,
-                partition=place.partition,
+                topic=partition.topic,
+                partition=partition.partition,
                 records=late.batch.records,
                 tries=late.tries,
                 timeout_ms=self._delivery_timeout_ms,

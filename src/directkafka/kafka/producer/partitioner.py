@@ -166,8 +166,8 @@ class Router:
             row = column.is_null().index(True).as_py()
             reason = f"row {row} of {rows.num_rows} has none; give every row a topic, or the option for all"
             raise KafkaNullTopicInDataError(option="topic", reason=reason)
-        found = column.dictionary_encode()
-        return found.dictionary.to_pylist(), np.asarray(found.indices, np.int32)
+        dictionary_array = column.dictionary_encode()
+        return dictionary_array.dictionary.to_pylist(), np.asarray(dictionary_array.indices, np.int32)
 
 
 def _refuse_unknown(partitions: Int32s, counts: Int32s, topics: list[str], topic_of: Int32s) -> None:

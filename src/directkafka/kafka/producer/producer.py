@@ -139,10 +139,10 @@ class Producer:
     def _find_leaders(self) -> None:
         try:
             while wanted := self._accumulator.leaderless():
-                found, reason = self._ask_for(wanted)
-                for address in set(found.values()):
+                leaders, reason = self._ask_for(wanted)
+                for address in set(leaders.values()):
                     self._connect(address)
-                self._accumulator.set_leader(found, wanted, reason)
+                self._accumulator.set_leader(leaders, wanted, reason)
         except BaseException as error:  # noqa: BLE001 - whatever it is, the writer raises it
             self._accumulator.fail(error)
 
@@ -163,7 +163,7 @@ class Producer:
             if isinstance(error, BrokerResponseError) and not error.retriable:
                 raise
             return {}, str(error)
-        found = {}
+        leaders = {}
         for partition in wanted:
             description = topics.get(partition.topic)
             leader = description.leaders.get(partition.partition) if description is not None else None
@@ -172,8 +172,8 @@ class Producer:
                 continue
             self._missing_since.pop(partition, None)
             if leader.node_id is not None:
-                found[partition] = (leader.host, leader.port)
-        return found, "it has no leader"
+                leaders[partition] = (leader.host, leader.port)
+        return leaders, "it has no leader"
 
     def _miss(self, partition: TopicPartition) -> None:
         """One look may come from a broker that does not know a new topic yet."""

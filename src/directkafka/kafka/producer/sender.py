@@ -105,11 +105,11 @@ def refusal(code: int, words: str | None, batch: EncodedBatch, identity: Produce
         identity: who wrote it.
     """
     name = error_name(code)
-    place = batch.target
+    partition = batch.target
     if code in _FENCED:
         return ProducerFencedError(
-            topic=place.topic,
-            partition=place.partition,
+            topic=partition.topic,
+            partition=partition.partition,
             producer_id=identity.producer_id,
             epoch=identity.epoch,
             code=code,
@@ -117,8 +117,8 @@ def refusal(code: int, words: str | None, batch: EncodedBatch, identity: Produce
         )
     if code in _STATE:
         return ProducerStateError(
-            topic=place.topic,
-            partition=place.partition,
+            topic=partition.topic,
+            partition=partition.partition,
             producer_id=identity.producer_id,
             epoch=identity.epoch,
             base_sequence=batch.base_sequence,
@@ -126,19 +126,19 @@ def refusal(code: int, words: str | None, batch: EncodedBatch, identity: Produce
             name=name,
         )
     size = len(batch.data)
-    said: dict[str, Any] = {
+    fields: dict[str, Any] = {
         "api": "Produce",
         "code": code,
         "name": name,
         "retriable": is_retriable(code),
-        "subject": f"{place}: {words}" if words else str(place),
+        "subject": f"{partition}: {words}" if words else str(partition),
         "remedy": _remedy(code, batch.records, size),
     }
     if code in _SIZE_SETTINGS:
         return BatchTooLargeError(
-            topic=place.topic, records=batch.records, size_bytes=size, raw_bytes=batch.raw_bytes, **said
+            topic=partition.topic, records=batch.records, size_bytes=size, raw_bytes=batch.raw_bytes, **fields
         )
-    return BrokerResponseError(**said)
+    return BrokerResponseError(**fields)
 
 
 def _remedy(code: int, records: int, size_bytes: int) -> str:
@@ -282,9 +282,9 @@ class Sender:
         try:
             channel.socket.settimeout(max(0.001, request.deadline - time.monotonic()))
             length = receive(channel, self._answer, _ANSWER_BYTES_MAX, request.deadline)
-            found, answer = channel.decode_produce(bytes(memoryview(self._answer)[:length]))
-            if found != request.correlation_id:
-                raise ResponseError(f"asked with correlation id {request.correlation_id}, got {found}")
+            correlation_id, answer = channel.decode_produce(bytes(memoryview(self._answer)[:length]))
+            if correlation_id != request.correlation_id:
+                raise ResponseError(f"asked with correlation id {request.correlation_id}, got {correlation_id}")
             _check_named(answer, request)
         except (OSError, ResponseError) as error:
             self._drop_and_requeue(error)
@@ -336,8 +336,8 @@ def _by_topic(sendings: list[ProducerBatch]) -> list[dict[str, object]]:
     """Kafka's nesting of partitions in a request."""
     nested: dict[str, list[dict[str, object]]] = {}
     for sending in sendings:
-        place = sending.batch.target
-        nested.setdefault(place.topic, []).append({"index": place.partition, "records": sending.batch.data})
+        partition = sending.batch.target
+        nested.setdefault(partition.topic, []).append({"index": partition.partition, "records": sending.batch.data})
     return [{"name": topic, "partition_data": partitions} for topic, partitions in nested.items()]
 
 

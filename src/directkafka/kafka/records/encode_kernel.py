@@ -232,8 +232,8 @@ def encode_records(rows: Rows, order: Int64s, limits: Limits, out: Bytes, batche
     count = records = at = 0
     start = base = 0
     target = -1
-    for place in range(order.shape[0]):
-        row = order[place]
+    for position in range(order.shape[0]):
+        row = order[position]
         timestamp = source.timestamps_ms[row]
         fields_size = (
             1 + _span_size(source.keys.lengths[row]) + _span_size(source.values.lengths[row])

@@ -153,27 +153,27 @@ class RecordEncoder:
         order_by_target(source.targets, np.zeros(len(targets) + 1, np.int64), order)
         batches = np.empty((count, len(EncodedSpan._fields)), np.int64)
         refused = np.zeros(2, np.int64)
-        found = int(encode_records(source, order, self._limits, out, batches, refused))
-        if found < 0:
+        batch_count = int(encode_records(source, order, self._limits, out, batches, refused))
+        if batch_count < 0:
             row, size = refused.tolist()
-            place = targets[source.targets[row]]
+            partition = targets[source.targets[row]]
             raise RecordTooLargeError(
-                topic=place.topic,
-                partition=place.partition,
+                topic=partition.topic,
+                partition=partition.partition,
                 row=row,
                 rows=count,
                 size_bytes=size,
                 size_bytes_max=self._limits.single,
             )
-        return batches[:found].copy()
+        return batches[:batch_count].copy()
 
     def _take_sequences(self, batches: Table, targets: Sequence[TopicPartition]) -> Int64s:
         """The number of each batch's first record in its partition; the partition goes on behind the last one."""
         taken = []
         for target, _, _, records, _, _ in batches.tolist():
-            place = targets[target]
-            sequence = self._sequences.get(place, 0)
-            self._sequences[place] = (sequence + records) % _SEQUENCES
+            partition = targets[target]
+            sequence = self._sequences.get(partition, 0)
+            self._sequences[partition] = (sequence + records) % _SEQUENCES
             taken.append(sequence)
         return np.array(taken, np.int64)
 
@@ -192,9 +192,11 @@ def _refuse(source: Rows, targets: Sequence[TopicPartition]) -> None:
         row = _row_without_header_key(source)
         reason = "one of its headers has no key"
     if row >= 0:
-        place = targets[source.targets[row]]
+        partition = targets[source.targets[row]]
         rows = source.targets.size
-        raise RecordRejectedError(topic=place.topic, partition=place.partition, row=row, rows=rows, reason=reason)
+        raise RecordRejectedError(
+            topic=partition.topic, partition=partition.partition, row=row, rows=rows, reason=reason
+        )
 
 
 def _row_without_header_key(source: Rows) -> int:

@@ -312,9 +312,9 @@ def _is_intact(data: Any, batch: Batch, crc32c_at: int, corruption: Any) -> bool
         report(corruption, Corruption.CODEC, batch.start, batch.attributes & _CODEC_MASK, 0)
         return False
     if crc32c_at:
-        found = crc32c(crc32c_at, data, batch.start + _CRC_FROM, batch.end)
-        if found != batch.crc:
-            report(corruption, Corruption.CHECKSUM, batch.start, found, batch.crc)
+        checksum = crc32c(crc32c_at, data, batch.start + _CRC_FROM, batch.end)
+        if checksum != batch.crc:
+            report(corruption, Corruption.CHECKSUM, batch.start, checksum, batch.crc)
             return False
     return True
 
@@ -339,12 +339,12 @@ def _is_abort(data: Any, batch: Batch, corruption: Any) -> bool:
 @helper
 def _is_aborted(data: Any, batch: Batch, aborted: Aborted, corruption: Any) -> bool:
     """Whether a batch's records were aborted; an abort marker ends its producer's transaction."""
-    place = _place(aborted.producers, batch.producer_id)
+    producer_index = _place(aborted.producers, batch.producer_id)
     if batch.attributes & _CONTROL:
-        if _is_abort(data, batch, corruption) and place >= 0:
-            aborted.aborting[place] = 0
+        if _is_abort(data, batch, corruption) and producer_index >= 0:
+            aborted.aborting[producer_index] = 0
         return False
-    return batch.attributes & _TRANSACTIONAL != 0 and place >= 0 and aborted.aborting[place] != 0
+    return batch.attributes & _TRANSACTIONAL != 0 and producer_index >= 0 and aborted.aborting[producer_index] != 0
 
 
 @kernel(INT64(BYTES_IN, TABLE, _ASKED_TYPE, _ABORTED_TYPE, INT64S, TABLE, INT64S))

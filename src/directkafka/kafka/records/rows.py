@@ -141,10 +141,14 @@ def _headers(batch: pa.RecordBatch, count: int) -> tuple[Int64s, Int64s, BinaryC
     return bounds[:-1], counts, keys, values
 
 
-def _check_headers(found: pa.DataType) -> None:
-    is_list = pa.types.is_list(found) or pa.types.is_large_list(found)
-    fields = {field.name for field in found.value_type} if is_list and pa.types.is_struct(found.value_type) else set()
+def _check_headers(data_type: pa.DataType) -> None:
+    is_list = pa.types.is_list(data_type) or pa.types.is_large_list(data_type)
+    fields = (
+        {field.name for field in data_type.value_type}
+        if is_list and pa.types.is_struct(data_type.value_type)
+        else set()
+    )
     if fields == {"key", "value"}:
         return
-    reason = f"the column must be array<struct<key: string, value: binary>>, and is {found}"
+    reason = f"the column must be array<struct<key: string, value: binary>>, and is {data_type}"
     raise OptionError(option="headers", reason=reason)

@@ -56,18 +56,18 @@ CLAIM: Final = b"claim/"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class ClaimPlace:
+class TransactionClaims:
     """Where the tasks of one transaction claim; travels to executors.
 
     Attributes:
         client: addresses, security, timeouts.
-        place: the partition; its records must outlive the transaction.
+        topic_partition: the ledger's; its records must outlive the transaction.
         from_offset: the partition's high watermark when the transaction began.
         name: of the transaction, unlike any other's.
     """
 
     client: ClientOptions
-    place: TopicPartition
+    topic_partition: TopicPartition
     from_offset: int
     name: str
 
@@ -91,24 +91,24 @@ class ClaimPlace:
 
     def _claim(self, task: str) -> None:
         of_task = CLAIM + f"{self.name}/{task}/".encode()
-        mine = of_task + uuid.uuid4().hex.encode()
+        ledger, mine = self.topic_partition, of_task + uuid.uuid4().hex.encode()
         with closing(KafkaClient(self.client)) as client:
             # Nobody can be sure yet that the records before this one are committed: they are not meant to be.
             admin = AdminClient(client, isolation_level="read_uncommitted")
-            leader = admin.topics([self.place.topic])[self.place.topic].leaders[self.place.partition]
+            leader = admin.topics([ledger.topic])[ledger.topic].leaders[ledger.partition]
             # An empty value is no tombstone.
             rows = pa.record_batch({"key": column_of([mine], pa.binary()), "value": column_of([b""], pa.binary())})
-            at_leader = {self.place: (leader.host, leader.port)}
+            at_leader = {ledger: (leader.host, leader.port)}
             with Producer(self.client, ProducerOptions(), new_identity(client), at_leader) as producer:
-                producer.write(rows, [self.place], np.zeros(1, np.int32))
+                producer.write(rows, [ledger], np.zeros(1, np.int32))
                 producer.flush()
-            end = admin.offsets_at({self.place: -1})[self.place] or 0
+            end = admin.offsets_at({ledger: -1})[ledger] or 0
         if self._first_claim(of_task, end, leader) != mine:
             raise SecondAttemptError(transaction=self.name, task=task)
 
     def _first_claim(self, of_task: bytes, end: int, leader: Leader) -> bytes | None:
         task = RangeTask(
-            range=OffsetRange(self.place.topic, self.place.partition, self.from_offset, end),
+            range=OffsetRange(self.topic_partition.topic, self.topic_partition.partition, self.from_offset, end),
             topic_id="",
             host=leader.host,
             port=leader.port,
@@ -116,8 +116,8 @@ class ClaimPlace:
             columns=("key",),
         )
         for batch in read_range(task):
-            found = batch.filter(pc.starts_with(batch.column("key"), of_task))
-            if found.num_rows:
-                key: bytes = found.column("key")[0].as_py()
+            claims = batch.filter(pc.starts_with(batch.column("key"), of_task))
+            if claims.num_rows:
+                key: bytes = claims.column("key")[0].as_py()
                 return key
         return None

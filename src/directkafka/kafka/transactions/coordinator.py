@@ -122,8 +122,8 @@ class Coordinator:
             BrokerResponseError: also a topic that may not be written to, or is not there for too long; it is named.
         """
         by_topic: dict[str, list[int]] = defaultdict(list)
-        for place in sorted(partitions):
-            by_topic[place.topic].append(place.partition)
+        for topic_partition in sorted(partitions):
+            by_topic[topic_partition.topic].append(topic_partition.partition)
 
         answered: dict[TopicPartition, int] = {}
 
@@ -142,7 +142,7 @@ class Coordinator:
                 v3_and_below_transactional_id=self._id,
                 v3_and_below_producer_id=identity.producer_id,
                 v3_and_below_producer_epoch=identity.epoch,
-                v3_and_below_topics=[{"name": name, "partitions": some} for name, some in by_topic.items()],
+                v3_and_below_topics=[{"name": name, "partitions": indexes} for name, indexes in by_topic.items()],
             )
         check_answered("AddPartitionsToTxn", partitions, answered)
 
@@ -166,9 +166,9 @@ class Coordinator:
         }
         self._ask("AddOffsetsToTxn", identity, lambda response: response.error_code, **who)
         by_topic: dict[str, list[dict[str, Any]]] = defaultdict(list)
-        for place, offset in sorted(offsets.items()):
-            by_topic[place.topic].append(
-                {"partition_index": place.partition, "committed_offset": offset, "committed_metadata": ""}
+        for topic_partition, offset in sorted(offsets.items()):
+            by_topic[topic_partition.topic].append(
+                {"partition_index": topic_partition.partition, "committed_offset": offset, "committed_metadata": ""}
             )
         answered: dict[TopicPartition, int] = {}
 
@@ -188,7 +188,9 @@ class Coordinator:
                 node_of=(group, 0),
                 generation_id=-1,
                 member_id="",
-                topics=[{"name": name, "partitions": some} for name, some in by_topic.items()],
+                topics=[
+                    {"name": name, "partitions": partition_entries} for name, partition_entries in by_topic.items()
+                ],
                 **who,
             )
         check_answered("TxnOffsetCommit", offsets, answered)
@@ -286,8 +288,8 @@ class Coordinator:
                 name=error_name(code),
             )
         remedy = rights_needed(code, self._client.options, topic_right=_RIGHTS.get(api, "WRITE"))
-        found = broker_error(api, code, subject, remedy=remedy)
-        return replace(found, retriable=error_class is not ErrorClass.REFUSED)
+        error = broker_error(api, code, subject, remedy=remedy)
+        return replace(error, retriable=error_class is not ErrorClass.REFUSED)
 
 
 @contextmanager
@@ -298,7 +300,7 @@ def _naming_topics(answered: Mapping[TopicPartition, int]) -> Iterator[None]:
     except BrokerResponseError as error:
         if error.code not in _ABOUT_TOPICS:
             raise
-        topics = sorted({place.topic for place, code in answered.items() if code == error.code})
+        topics = sorted({partition.topic for partition, code in answered.items() if code == error.code})
         raise replace(error, subject=f"{error.subject}, topic {', '.join(topics)}") from None
 
 

@@ -102,15 +102,15 @@ class Board:
         """A line on each pipeline, as JSON."""
         with self._lock:
             self._note_request()
-            found = [self._pipelines[name].summary() for name in sorted(self._pipelines)]
-        return json.dumps({"pipelines": found}).encode()
+            summaries = [self._pipelines[name].summary() for name in sorted(self._pipelines)]
+        return json.dumps({"pipelines": summaries}).encode()
 
     def pipeline(self, name: str) -> dict[str, Any] | None:
         """All that is known of a pipeline, for JSON; None if there is none of this name."""
         with self._lock:
             self._note_request()
-            found = self._pipelines.get(name)
-            return None if found is None else found.whole()
+            pipeline = self._pipelines.get(name)
+            return None if pipeline is None else pipeline.whole()
 
     def _note_request(self) -> None:
         """Note that somebody looks at the page. If nobody did for a while, observe all pipelines at once."""
@@ -127,12 +127,14 @@ class Board:
                 self._ended.wait(wait_s)
                 continue
             try:
-                found = taken.observer.observe()
+                observation = taken.observer.observe()
             except Exception:
                 log.warning("%s could not be observed", taken.name, exc_info=True)
-                found = Observation(at_ms=int(time.time() * 1000), error="it could not be observed; the log says more")
+                observation = Observation(
+                    at_ms=int(time.time() * 1000), error="it could not be observed; the log says more"
+                )
             with self._lock:
-                taken.add(found, self._limits)
+                taken.add(observation, self._limits)
                 taken.is_busy = self._ended.is_set()
                 self._version += 1
             if taken.is_busy:
@@ -195,27 +197,27 @@ class BoardPipeline:
         """Say how often it is observed, in seconds; what is much older than that counts as unknown."""
         self._old_after_ms = 1000 * max(3 * every_s, every_s + _SLOW_LOOK_S)
 
-    def add(self, found: Observation, limits: Limits) -> None:
+    def add(self, observation: Observation, limits: Limits) -> None:
         """Keep an observation, and what has happened since the one before."""
-        before, condition = self._last, condition_of(found, limits)
+        before, condition = self._last, condition_of(observation, limits)
         if before is not None:
-            self._events.extend(events_between(before, found, (self._condition[0], condition[0])))
+            self._events.extend(events_between(before, observation, (self._condition[0], condition[0])))
         self._condition = condition
-        self._observed_at_ms = found.at_ms
-        self._sample = _sample(found, before)
+        self._observed_at_ms = observation.at_ms
+        self._sample = _sample(observation, before)
         self._history.add(self._sample)
-        if found.batches:
-            self._batches = deque(found.batches, maxlen=RECENT_BATCHES_MAX)
-        elif found.error is None and (batch := _merged_batch_since(found, before)) is not None:
+        if observation.batches:
+            self._batches = deque(observation.batches, maxlen=RECENT_BATCHES_MAX)
+        elif observation.error is None and (batch := _merged_batch_since(observation, before)) is not None:
             self._batches.append(batch)
         self._count += 1
         # What was known before is better than nothing, while Kafka or a store does not answer.
-        if found.error is None or before is None:
-            self._last = found
+        if observation.error is None or before is None:
+            self._last = observation
 
     def summary(self) -> dict[str, Any]:
         """A line on it."""
-        found = self._last or Observation(at_ms=0)
+        observation = self._last or Observation(at_ms=0)
         sample = self._sample
         condition, because = self._condition
         unobserved_ms = time.time() * 1000 - self._observed_at_ms
@@ -227,17 +229,17 @@ class BoardPipeline:
             "observed": self._count,
             "condition": condition,
             "because": because,
-            "step": found.step,
-            "batch_id": found.batch_id,
-            "generation": found.generation,
-            "committed_at_ms": found.committed_at_ms,
-            "partitions": len(found.positions),
-            "lag": found.lag(),
-            "lag_seconds": found.lag_seconds(),
+            "step": observation.step,
+            "batch_id": observation.batch_id,
+            "generation": observation.generation,
+            "committed_at_ms": observation.committed_at_ms,
+            "partitions": len(observation.positions),
+            "lag": observation.lag(),
+            "lag_seconds": observation.lag_seconds(),
             "records_per_s": _or_none(sample.records_per_s) if sample else None,
             "rows_per_s": _or_none(sample.rows_per_s) if sample else None,
-            "retries": found.retries,
-            "dead_letters": found.dead_letters,
+            "retries": observation.retries,
+            "dead_letters": observation.dead_letters,
         }
 
     def whole(self) -> dict[str, Any]:
@@ -255,34 +257,39 @@ class BoardPipeline:
         }
 
 
-def _sample(found: Observation, before: Observation | None) -> Sample:
-    lag, lag_seconds = found.lag(), found.lag_seconds()
-    passed_s = (found.at_ms - before.at_ms) / 1000 if before else 0.0
+def _sample(observation: Observation, before: Observation | None) -> Sample:
+    lag, lag_seconds = observation.lag(), observation.lag_seconds()
+    passed_s = (observation.at_ms - before.at_ms) / 1000 if before else 0.0
 
     def rate(count: int | None) -> float:
         return count / passed_s if count is not None and passed_s > 0 else _NAN
 
     return Sample(
-        at_ms=found.at_ms,
+        at_ms=observation.at_ms,
         lag=_NAN if lag is None else lag,
         lag_seconds=_NAN if lag_seconds is None else lag_seconds,
-        records_per_s=rate(records_between(before, found) if before else None),
-        rows_per_s=rate(rows_between(before, found) if before else None),
+        records_per_s=rate(records_between(before, observation) if before else None),
+        rows_per_s=rate(rows_between(before, observation) if before else None),
     )
 
 
-def _merged_batch_since(found: Observation, before: Observation | None) -> FinishedBatch | None:
+def _merged_batch_since(observation: Observation, before: Observation | None) -> FinishedBatch | None:
     """The batches of a ledger that were committed since the last observation, as one; None without any."""
-    if before is None or before.error is not None or found.batch_id is None or found.batch_id == before.batch_id:
+    if (
+        before is None
+        or before.error is not None
+        or observation.batch_id is None
+        or observation.batch_id == before.batch_id
+    ):
         return None
-    is_same = found.lineage == before.lineage and before.batch_id is not None
+    is_same = observation.lineage == before.lineage and before.batch_id is not None
     return FinishedBatch(
-        batch_id=found.batch_id,
-        batch_count=max(1, found.batch_id - (before.batch_id or 0)) if is_same else 1,
-        generation=found.generation or 0,
-        committed_at_ms=found.committed_at_ms or found.at_ms,
-        records=records_between(before, found),
-        rows=rows_between(before, found),
+        batch_id=observation.batch_id,
+        batch_count=max(1, observation.batch_id - (before.batch_id or 0)) if is_same else 1,
+        generation=observation.generation or 0,
+        committed_at_ms=observation.committed_at_ms or observation.at_ms,
+        records=records_between(before, observation),
+        rows=rows_between(before, observation),
     )
 
 

@@ -117,7 +117,7 @@ def records_between(before: Observation, after: Observation) -> int | None:
     if before.lineage != after.lineage:
         return None
     then = before.next_offsets()
-    return sum(max(0, end - then[place]) for place, end in after.next_offsets().items() if place in then)
+    return sum(max(0, end - then[partition]) for partition, end in after.next_offsets().items() if partition in then)
 
 
 def rows_between(before: Observation, after: Observation) -> int | None:
@@ -127,45 +127,45 @@ def rows_between(before: Observation, after: Observation) -> int | None:
     return max(0, after.rows - before.rows)
 
 
-def condition_of(found: Observation, limits: Limits) -> tuple[Condition, str]:
+def condition_of(observation: Observation, limits: Limits) -> tuple[Condition, str]:
     """How the pipeline does, and why that is said.
 
     Args:
-        found: what was observed.
+        observation: what was observed.
         limits: the time limits.
     """
-    if found.error is not None:
-        return Condition.UNKNOWN, found.error
-    if found.failure is not None:
-        return Condition.FAILED, f"{found.failure}; its log says more"
-    if found.is_paused:
+    if observation.error is not None:
+        return Condition.UNKNOWN, observation.error
+    if observation.failure is not None:
+        return Condition.FAILED, f"{observation.failure}; its log says more"
+    if observation.is_paused:
         return Condition.PAUSED, "until directkafka resume"
-    if found.step is not None:
-        told = _condition_by_step(found, found.step, limits)
+    if observation.step is not None:
+        told = _condition_by_step(observation, observation.step, limits)
         if told is not None:
             return told
-    elif found.batch_id is None:
+    elif observation.batch_id is None:
         return Condition.NEVER_RAN, "no batch is committed"
-    return _condition_by_lag(found, limits)
+    return _condition_by_lag(observation, limits)
 
 
-def _condition_by_step(found: Observation, step: Step, limits: Limits) -> tuple[Condition, str] | None:
+def _condition_by_step(observation: Observation, step: Step, limits: Limits) -> tuple[Condition, str] | None:
     if step is Step.ENDED:
         return Condition.ENDED, "the run is over"
-    if step is not Step.WAITING and found.step_s > limits.stalled_after_s:
-        return Condition.STANDS_STILL, f"at the step {step} for {found.step_s:,.0f} s"
+    if step is not Step.WAITING and observation.step_s > limits.stalled_after_s:
+        return Condition.STANDS_STILL, f"at the step {step} for {observation.step_s:,.0f} s"
     if step is Step.RETRYING:
         return Condition.RETRYING, "a step failed, and is tried again"
     return (Condition.STARTING, "no batch is planned yet") if step is Step.STARTING else None
 
 
-def _condition_by_lag(found: Observation, limits: Limits) -> tuple[Condition, str]:
-    lag, lag_s = found.lag(), found.lag_seconds()
+def _condition_by_lag(observation: Observation, limits: Limits) -> tuple[Condition, str]:
+    lag, lag_s = observation.lag(), observation.lag_seconds()
     if not lag:
         return (Condition.RUNNING, "") if lag is None else (Condition.CAUGHT_UP, "everything is read")
-    uncommitted_s = (found.at_ms - (found.committed_at_ms or 0)) / 1000
+    uncommitted_s = (observation.at_ms - (observation.committed_at_ms or 0)) / 1000
     is_old = lag_s is None or lag_s > limits.stalled_after_s
-    if found.step is None and uncommitted_s > limits.stalled_after_s and is_old:
+    if observation.step is None and uncommitted_s > limits.stalled_after_s and is_old:
         return Condition.STANDS_STILL, f"records are unread, and nothing was committed for {uncommitted_s:,.0f} s"
     if lag_s is not None and lag_s > limits.behind_after_s:
         return Condition.BEHIND, f"the oldest unread record is {lag_s:,.0f} s old"
@@ -201,9 +201,11 @@ def events_between(before: Observation, after: Observation, conditions: tuple[Co
         if before.is_paused != after.is_paused:
             yield Event(at_ms=after.at_ms, kind="pause", text="paused" if after.is_paused else "resumed")
         then, now = before.next_offsets(), after.next_offsets()
-        moved_back = sorted(place for place, end in now.items() if end < then.get(place, 0))
+        moved_back = sorted(partition for partition, end in now.items() if end < then.get(partition, 0))
         if moved_back:
-            told = ", ".join(f"{place} from {then[place]:,} to {now[place]:,}" for place in moved_back[:3])
+            told = ", ".join(
+                f"{partition} from {then[partition]:,} to {now[partition]:,}" for partition in moved_back[:3]
+            )
             more = f", and {len(moved_back) - 3:,} more" if len(moved_back) > 3 else ""
             yield Event(at_ms=after.at_ms, kind="rewind", text=f"set back: {told}{more}")
     was, is_now = conditions

@@ -112,18 +112,18 @@ class Details:
                 return _no_dead_letters(
                     f"they are in {sink.name} of {sink.store.identity}, which this page cannot read"
                 )
-            found = DeadLetters(table, name)
-            if not found.is_there:
+            dead_letters = DeadLetters(table, name)
+            if not dead_letters.is_there:
                 return _no_dead_letters("none yet")
-            reasons = found.common_reasons(_REASONS_MAX)
-            some = found.some(_DEAD_LETTERS_MAX, bytes_max=_VALUE_BYTES_MAX, reason=reason)
-            count = found.count()
+            reasons = dead_letters.common_reasons(_REASONS_MAX)
+            dead_letter_rows = dead_letters.some(_DEAD_LETTERS_MAX, bytes_max=_VALUE_BYTES_MAX, reason=reason)
+            count = dead_letters.count()
         return {
             "note": "",
             "count": count,
             # As it is in the table, for the next question, and as it may be shown.
             "reasons": [{"raw": text, "reason": one_line(text), "count": count} for text, count in reasons.items()],
-            "letters": [_as_record(letter) for letter in some],
+            "letters": [_as_record(letter) for letter in dead_letter_rows],
         }
 
     def plan_reset(self, name: str, asked: Mapping[str, str]) -> dict[str, Any]:
@@ -233,10 +233,10 @@ def _reset_to(to: str, value: str) -> ResetTo:
 
 
 def _number(text: str, *, is_signed: bool) -> int:
-    found = whole_number(text)
-    if found is None or abs(found) >> 63 or (found < 0 and not is_signed):
+    number = whole_number(text)
+    if number is None or abs(number) >> 63 or (number < 0 and not is_signed):
         raise OptionError(option="shift" if is_signed else "offset", reason="expected a whole number")
-    return found
+    return number
 
 
 def _outcome(outcome: ResetOutcome, target: Target, file: Path | None) -> dict[str, Any]:
@@ -250,8 +250,8 @@ def _outcome(outcome: ResetOutcome, target: Target, file: Path | None) -> dict[s
         "totals": totals(effects),
         "effects": [effect.as_record() for effect in effects[:_EFFECTS_MAX]],
         "offsets": [
-            {"topic": place.topic, "partition": place.partition, "offset": offset}
-            for place, offset in outcome.offsets.items()
+            {"topic": partition.topic, "partition": partition.partition, "offset": offset}
+            for partition, offset in outcome.offsets.items()
         ],
     }
 

@@ -110,17 +110,17 @@ class LedgerObserver:
 
 def _observation(target: Target) -> Observation:
     stores = target.unique_stores()
-    found = look_at_pipeline(target.pipeline, target.source, stores)
-    newest = max(found.entries, key=lambda entry: entry.batch_id, default=None)
+    snapshot = look_at_pipeline(target.pipeline, target.source, stores)
+    newest = max(snapshot.entries, key=lambda entry: entry.batch_id, default=None)
     return Observation(
         at_ms=_now_ms(),
-        positions=found.positions,
+        positions=snapshot.positions,
         batch_id=newest.batch_id if newest else None,
         generation=newest.generation if newest else None,
         committed_at_ms=newest.committed_at_ms if newest else None,
         lineage=newest.lineage if newest else None,
-        rows=sum(row_count(entry.total_rows) for entry in found.entries),
-        dead_letters=_dead_letters(found.entries, target.dead_letter_sink),
+        rows=sum(row_count(entry.total_rows) for entry in snapshot.entries),
+        dead_letters=_dead_letters(snapshot.entries, target.dead_letter_sink),
         is_paused=_is_paused(target.pipeline, stores[0]),
     )
 

@@ -120,10 +120,10 @@ class DashboardRoutes:
             self._stream_count -= 1
 
     async def _pipeline(self, request: Request) -> Response:
-        found = self._board.pipeline(request.query_params.get("name", ""))
-        if found is None:
+        pipeline = self._board.pipeline(request.query_params.get("name", ""))
+        if pipeline is None:
             return _refused(404, "there is no such pipeline")
-        return _json({**found, "allows_changes": self._token is not None})
+        return _json({**pipeline, "allows_changes": self._token is not None})
 
     async def _dead_letters(self, request: Request) -> Response:
         asked = request.query_params

@@ -110,9 +110,9 @@ class AvroSchema:
     type: AvroType
     names: Mapping[str, AvroType] = field(default_factory=dict)
 
-    def definition(self, found: AvroType) -> AvroType:
+    def definition(self, avro_type: AvroType) -> AvroType:
         """The type itself, or what a reference stands for."""
-        return self.names[found.name] if found.kind == REFERENCE else found
+        return self.names[avro_type.name] if avro_type.kind == REFERENCE else avro_type
 
 
 def parse_schema(text: str, references: Mapping[str, AvroType] | None = None) -> AvroSchema:
@@ -132,8 +132,8 @@ def parse_schema(text: str, references: Mapping[str, AvroType] | None = None) ->
     except ValueError as error:
         raise ValueError(f"the schema is no JSON: {error}") from None
     parser = _Parser(dict(references or {}))
-    found = parser.type(parsed.strip() if isinstance(parsed, str) else parsed, "", ())
-    return AvroSchema(found, parser.names)
+    avro_type = parser.type(parsed.strip() if isinstance(parsed, str) else parsed, "", ())
+    return AvroSchema(avro_type, parser.names)
 
 
 class _Parser:
@@ -142,29 +142,29 @@ class _Parser:
         self._open: set[str] = set()
         self._count = 0
 
-    def type(self, found: Any, namespace: str, path: tuple[str, ...]) -> AvroType:
+    def type(self, schema: Any, namespace: str, path: tuple[str, ...]) -> AvroType:
         self._count += 1
         if self._count > TYPES_MAX:
             raise ValueError(f"the schema has more than {TYPES_MAX} types")
         if len(path) > DEPTH_MAX:
             raise _wrong(path[:3], f"more than {DEPTH_MAX} types stand in one another below it")
-        if isinstance(found, str):
-            return self._named(found, namespace, path)
-        if isinstance(found, list):
-            return self._union(found, namespace, path)
-        if not isinstance(found, dict):
-            raise _wrong(path, f"expected a type, found {_shown(found)}")
-        kind = found.get("type")
+        if isinstance(schema, str):
+            return self._named(schema, namespace, path)
+        if isinstance(schema, list):
+            return self._union(schema, namespace, path)
+        if not isinstance(schema, dict):
+            raise _wrong(path, f"expected a type, found {_shown(schema)}")
+        kind = schema.get("type")
         match kind:
             case "record" | "error" | "enum" | "fixed":
-                return self._definition(found, "record" if kind == "error" else kind, namespace, path)
+                return self._definition(schema, "record" if kind == "error" else kind, namespace, path)
             case "array" | "map":
                 item = "items" if kind == "array" else "values"
-                return AvroType(kind, inner=(self.type(_of(found, item, path), namespace, (*path, item)),))
+                return AvroType(kind, inner=(self.type(_of(schema, item, path), namespace, (*path, item)),))
             case str() if kind in PRIMITIVES:
-                return _logical(AvroType(kind), found)
+                return _logical(AvroType(kind), schema)
         # A type in braces of its own, as some writers have it.
-        return self.type(_of(found, "type", path), namespace, (*path, "type"))
+        return self.type(_of(schema, "type", path), namespace, (*path, "type"))
 
     def _named(self, name: str, namespace: str, path: tuple[str, ...]) -> AvroType:
         if name in PRIMITIVES:
@@ -175,42 +175,42 @@ class _Parser:
                 return AvroType(REFERENCE, name=candidate)
         raise _wrong(path, f"there is no type {_shown(name)}")
 
-    def _union(self, found: list[Any], namespace: str, path: tuple[str, ...]) -> AvroType:
+    def _union(self, alternatives: list[Any], namespace: str, path: tuple[str, ...]) -> AvroType:
         inner = tuple(
-            self.type(alternative, namespace, (*path, str(number))) for number, alternative in enumerate(found)
+            self.type(alternative, namespace, (*path, str(number))) for number, alternative in enumerate(alternatives)
         )
         names = [alternative.name or alternative.kind for alternative in inner]
         if not inner or "union" in names or len(set(names)) < len(names):
             raise _wrong(path, f"a union has alternatives of different types, and no unions: found {', '.join(names)}")
         return AvroType("union", inner=inner)
 
-    def _definition(self, found: dict[str, Any], kind: str, namespace: str, path: tuple[str, ...]) -> AvroType:
-        name, namespace = _full_name(found, namespace, path)
+    def _definition(self, schema: dict[str, Any], kind: str, namespace: str, path: tuple[str, ...]) -> AvroType:
+        name, namespace = _full_name(schema, namespace, path)
         if name in self._open or name in self.names:
             raise _wrong(path, f"the type {name} is defined twice")
         aliases = tuple(
             alias if "." in alias or not namespace else f"{namespace}.{alias}"
-            for alias in _texts(found, "aliases", path)
+            for alias in _texts(schema, "aliases", path)
         )
         self._open.add(name)
         match kind:
             case "record":
-                made = AvroType(kind, name, aliases, fields=self._fields(found, namespace, path))
+                made = AvroType(kind, name, aliases, fields=self._fields(schema, namespace, path))
             case "enum":
-                made = AvroType(kind, name, aliases, symbols=_symbols(found, path), default=found.get("default"))
+                made = AvroType(kind, name, aliases, symbols=_symbols(schema, path), default=schema.get("default"))
                 if made.default is not None and made.default not in made.symbols:
                     raise _wrong(path, f"the default {_shown(made.default)} is none of the symbols")
             case _:
-                size = found.get("size")
+                size = schema.get("size")
                 if not _is_number(size, 0, _SIZE_MAX):
                     raise _wrong(path, f"expected a size in bytes, found {_shown(size)}")
-                made = _logical(AvroType(kind, name, aliases, size=size), found)
+                made = _logical(AvroType(kind, name, aliases, size=size), schema)
         self._open.discard(name)
         self.names[name] = made
         return made
 
-    def _fields(self, found: dict[str, Any], namespace: str, path: tuple[str, ...]) -> tuple[AvroField, ...]:
-        listed = _of(found, "fields", path)
+    def _fields(self, schema: dict[str, Any], namespace: str, path: tuple[str, ...]) -> tuple[AvroField, ...]:
+        listed = _of(schema, "fields", path)
         if not isinstance(listed, list):
             raise _wrong(path, f"expected a list of fields, found {_shown(listed)}")
         fields = [self._field(field, namespace, path) for field in listed]
@@ -220,35 +220,50 @@ class _Parser:
             raise _wrong(path, f"two fields have the name {twice}")
         return tuple(fields)
 
-    def _field(self, found: Any, namespace: str, path: tuple[str, ...]) -> AvroField:
-        name = found.get("name") if isinstance(found, dict) else None
+    def _field(self, declared_field: Any, namespace: str, path: tuple[str, ...]) -> AvroField:
+        name = declared_field.get("name") if isinstance(declared_field, dict) else None
         if not isinstance(name, str) or not _NAME.fullmatch(name):
             raise _wrong(
-                path, f"expected a field with a name of letters, digits and underscores, found {_shown(found)}"
+                path, f"expected a field with a name of letters, digits and underscores, found {_shown(declared_field)}"
             )
         below = (*path, name)
-        default = json.dumps(found["default"]) if "default" in found else None
+        default = json.dumps(declared_field["default"]) if "default" in declared_field else None
         return AvroField(
-            name, self.type(_of(found, "type", below), namespace, below), _texts(found, "aliases", below), default
+            name,
+            self.type(_of(declared_field, "type", below), namespace, below),
+            _texts(declared_field, "aliases", below),
+            default,
         )
 
 
-def _logical(found: AvroType, given: dict[str, Any]) -> AvroType:
+def _logical(avro_type: AvroType, given: dict[str, Any]) -> AvroType:
     logical = given.get("logicalType")
-    if logical not in _LOGICAL_TYPES.get(found.kind, ()):
-        return found
+    if logical not in _LOGICAL_TYPES.get(avro_type.kind, ()):
+        return avro_type
     precision, scale = given.get("precision"), given.get("scale", 0)
     if logical != "decimal":
-        suits = found.kind != "fixed" or found.size == _FIXED_SIZES[logical]
-        return AvroType(found.kind, found.name, found.aliases, logical, size=found.size) if suits else found
+        suits = avro_type.kind != "fixed" or avro_type.size == _FIXED_SIZES[logical]
+        return (
+            AvroType(avro_type.kind, avro_type.name, avro_type.aliases, logical, size=avro_type.size)
+            if suits
+            else avro_type
+        )
     if not _is_number(precision, 1, 1 << 20) or not _is_number(scale, 0, precision):
-        return found
-    return AvroType(found.kind, found.name, found.aliases, logical, size=found.size, precision=precision, scale=scale)
+        return avro_type
+    return AvroType(
+        avro_type.kind,
+        avro_type.name,
+        avro_type.aliases,
+        logical,
+        size=avro_type.size,
+        precision=precision,
+        scale=scale,
+    )
 
 
-def _full_name(found: dict[str, Any], namespace: str, path: tuple[str, ...]) -> tuple[str, str]:
+def _full_name(schema: dict[str, Any], namespace: str, path: tuple[str, ...]) -> tuple[str, str]:
     """The full name of a type that is defined here, and the namespace of what is in it."""
-    name, own = found.get("name"), found.get("namespace", namespace)
+    name, own = schema.get("name"), schema.get("namespace", namespace)
     if not isinstance(name, str) or not _FULL_NAME.fullmatch(name):
         raise _wrong(path, f"expected a name of letters, digits and underscores, found {_shown(name)}")
     if name in PRIMITIVES:
@@ -260,32 +275,32 @@ def _full_name(found: dict[str, Any], namespace: str, path: tuple[str, ...]) -> 
     return (f"{own}.{name}", own) if own else (name, "")
 
 
-def _symbols(found: dict[str, Any], path: tuple[str, ...]) -> tuple[str, ...]:
-    symbols = _texts(found, "symbols", path)
+def _symbols(schema: dict[str, Any], path: tuple[str, ...]) -> tuple[str, ...]:
+    symbols = _texts(schema, "symbols", path)
     if not symbols or len(set(symbols)) < len(symbols) or not all(map(_NAME.fullmatch, symbols)):
         raise _wrong(path, "an enum has symbols of letters, digits and underscores, each once")
     return symbols
 
 
-def _texts(found: dict[str, Any], name: str, path: tuple[str, ...]) -> tuple[str, ...]:
-    texts = found.get(name) or ()
+def _texts(attributes: dict[str, Any], name: str, path: tuple[str, ...]) -> tuple[str, ...]:
+    texts = attributes.get(name) or ()
     if not isinstance(texts, list | tuple) or not all(isinstance(text, str) for text in texts):
         raise _wrong(path, f"expected a list of names as {name}, found {_shown(texts)}")
     return tuple(texts)
 
 
-def _of(found: dict[str, Any], name: str, path: tuple[str, ...]) -> Any:
-    if name not in found:
-        raise _wrong(path, f"{name} is missing in {_shown(found)}")
-    return found[name]
+def _of(attributes: dict[str, Any], name: str, path: tuple[str, ...]) -> Any:
+    if name not in attributes:
+        raise _wrong(path, f"{name} is missing in {_shown(attributes)}")
+    return attributes[name]
 
 
-def _is_number(found: Any, least: int, most: int) -> TypeGuard[int]:
-    return type(found) is int and least <= found <= most
+def _is_number(value: Any, least: int, most: int) -> TypeGuard[int]:
+    return type(value) is int and least <= value <= most
 
 
-def _shown(found: Any) -> str:
-    text = json.dumps(found)
+def _shown(value: Any) -> str:
+    text = json.dumps(value)
     return text if len(text) <= 100 else f"{text[:100]}..."
 
 

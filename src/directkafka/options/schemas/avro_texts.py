@@ -17,35 +17,37 @@ def schema_text(schema: AvroSchema) -> str:
     return json.dumps(_type(schema, schema.type, set()), separators=(",", ":"))
 
 
-def _type(schema: AvroSchema, found: AvroType, defined: set[str]) -> Any:
-    if found.kind == REFERENCE:
-        return found.name if found.name in defined else _type(schema, schema.names[found.name], defined)
-    if found.kind == "union":
-        return [_type(schema, alternative, defined) for alternative in found.inner]
-    text: dict[str, Any] = {"type": found.kind}
-    if found.name:
-        defined.add(found.name)
-        text |= {"name": found.name, "namespace": found.name.rpartition(".")[0], "aliases": found.aliases}
-    match found.kind:
+def _type(schema: AvroSchema, avro_type: AvroType, defined: set[str]) -> Any:
+    if avro_type.kind == REFERENCE:
+        return avro_type.name if avro_type.name in defined else _type(schema, schema.names[avro_type.name], defined)
+    if avro_type.kind == "union":
+        return [_type(schema, alternative, defined) for alternative in avro_type.inner]
+    text: dict[str, Any] = {"type": avro_type.kind}
+    if avro_type.name:
+        defined.add(avro_type.name)
+        text |= {"name": avro_type.name, "namespace": avro_type.name.rpartition(".")[0], "aliases": avro_type.aliases}
+    match avro_type.kind:
         case "record":
-            text["fields"] = [_field(schema, field, defined) for field in found.fields]
+            text["fields"] = [_field(schema, field, defined) for field in avro_type.fields]
         case "enum":
-            text |= {"symbols": found.symbols} | ({} if found.default is None else {"default": found.default})
+            text |= {"symbols": avro_type.symbols} | (
+                {} if avro_type.default is None else {"default": avro_type.default}
+            )
         case "fixed":
-            text["size"] = found.size
+            text["size"] = avro_type.size
         case "array" | "map":
-            text["items" if found.kind == "array" else "values"] = _type(schema, found.inner[0], defined)
-    if found.logical:
-        text["logicalType"] = found.logical
-    if found.logical == "decimal":
-        text |= {"precision": found.precision, "scale": found.scale}
-    return text if len(text) > 1 else found.kind
+            text["items" if avro_type.kind == "array" else "values"] = _type(schema, avro_type.inner[0], defined)
+    if avro_type.logical:
+        text["logicalType"] = avro_type.logical
+    if avro_type.logical == "decimal":
+        text |= {"precision": avro_type.precision, "scale": avro_type.scale}
+    return text if len(text) > 1 else avro_type.kind
 
 
-def _field(schema: AvroSchema, found: AvroField, defined: set[str]) -> dict[str, Any]:
-    text: dict[str, Any] = {"name": found.name, "type": _type(schema, found.type, defined)}
-    if found.aliases:
-        text["aliases"] = found.aliases
-    if found.default is not None:
-        text["default"] = json.loads(found.default)
+def _field(schema: AvroSchema, field: AvroField, defined: set[str]) -> dict[str, Any]:
+    text: dict[str, Any] = {"name": field.name, "type": _type(schema, field.type, defined)}
+    if field.aliases:
+        text["aliases"] = field.aliases
+    if field.default is not None:
+        text["default"] = json.loads(field.default)
     return text

@@ -80,33 +80,34 @@ class _Types:
         self._schema = schema
         self._count = 0
 
-    def of(self, found: AvroType, path: tuple[str, ...], around: tuple[str, ...]) -> FieldType:
+    def of(self, avro_type: AvroType, path: tuple[str, ...], around: tuple[str, ...]) -> FieldType:
         self._count += 1
         if self._count > _TYPES_MAX:
             raise ValueError(f"the schema has more than {_TYPES_MAX} columns, counted in all levels")
-        found = self._schema.definition(found)
-        if found.name and found.name in around:
+        avro_type = self._schema.definition(avro_type)
+        if avro_type.name and avro_type.name in around:
             raise _wrong(
-                path, f"{found.name} contains itself, and a column has an end; read it with a schema without it"
+                path, f"{avro_type.name} contains itself, and a column has an end; read it with a schema without it"
             )
-        if found.kind == "record":
-            around = (*around, found.name)
-            if not found.fields:
-                raise _wrong(path, f"{found} has no field, and a struct has one at least")
+        if avro_type.kind == "record":
+            around = (*around, avro_type.name)
+            if not avro_type.fields:
+                raise _wrong(path, f"{avro_type} has no field, and a struct has one at least")
             return FieldType(
                 "struct",
                 tuple(
-                    SchemaField(field.name, self.of(field.type, (*path, field.name), around)) for field in found.fields
+                    SchemaField(field.name, self.of(field.type, (*path, field.name), around))
+                    for field in avro_type.fields
                 ),
             )
-        if found.kind == "array":
-            return FieldType("array", (SchemaField("element", self.of(found.inner[0], (*path, "items"), around)),))
-        if found.kind == "map":
-            value = SchemaField("value", self.of(found.inner[0], (*path, "values"), around))
+        if avro_type.kind == "array":
+            return FieldType("array", (SchemaField("element", self.of(avro_type.inner[0], (*path, "items"), around)),))
+        if avro_type.kind == "map":
+            value = SchemaField("value", self.of(avro_type.inner[0], (*path, "values"), around))
             return FieldType("map", (SchemaField("key", FieldType("string")), value))
-        if found.kind == "union":
-            return self._union(found, path, around)
-        return _scalar(found, path)
+        if avro_type.kind == "union":
+            return self._union(avro_type, path, around)
+        return _scalar(avro_type, path)
 
     def _union(self, union: AvroType, path: tuple[str, ...], around: tuple[str, ...]) -> FieldType:
         alternatives = alternatives_of(self._schema, union)
@@ -123,16 +124,16 @@ class _Types:
         return FieldType("struct", tuple(members))
 
 
-def _scalar(found: AvroType, path: tuple[str, ...]) -> FieldType:
-    if found.kind == "null":
+def _scalar(avro_type: AvroType, path: tuple[str, ...]) -> FieldType:
+    if avro_type.kind == "null":
         raise _wrong(path, "is always null, which no column is for")
-    if found.logical == "decimal":
-        if found.precision > _PRECISION_MAX:
-            raise _wrong(path, f"has {found.precision} digits, and a decimal of Spark has {_PRECISION_MAX} at most")
-        return FieldType("decimal", (), found.precision, found.scale)
-    if found.logical == "duration":
+    if avro_type.logical == "decimal":
+        if avro_type.precision > _PRECISION_MAX:
+            raise _wrong(path, f"has {avro_type.precision} digits, and a decimal of Spark has {_PRECISION_MAX} at most")
+        return FieldType("decimal", (), avro_type.precision, avro_type.scale)
+    if avro_type.logical == "duration":
         return FieldType("struct", tuple(SchemaField(name, FieldType("bigint")) for name in DURATION))
-    return FieldType(_LOGICAL.get(found.logical) or _PLAIN[found.kind])
+    return FieldType(_LOGICAL.get(avro_type.logical) or _PLAIN[avro_type.kind])
 
 
 def _wrong(path: tuple[str, ...], reason: str) -> ValueError:

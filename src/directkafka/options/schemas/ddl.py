@@ -120,13 +120,13 @@ class _Parser:
             raise self._unexpected("a comma or the end")
 
     def fields(self) -> tuple[SchemaField, ...]:
-        found = [self._field()]
+        fields = [self._field()]
         while self._takes(","):
-            found.append(self._field())
-        names = [field.name for field in found]
+            fields.append(self._field())
+        names = [field.name for field in fields]
         if twice := sorted({name for name in names if names.count(name) > 1}):
             raise ValueError(f"declares {twice[0]!r} twice in one struct")
-        return tuple(found)
+        return tuple(fields)
 
     def type(self) -> FieldType:
         self._depth += 1
@@ -134,24 +134,24 @@ class _Parser:
             raise ValueError(f"has more than {DEPTH_MAX} types in one another")
         name = self._name("a type").lower()
         if name in _DECIMALS:
-            found = self._decimal()
+            field_type = self._decimal()
         elif name == "array":
             self._expect("<")
-            found = FieldType("array", (SchemaField("element", self.type()),))
+            field_type = FieldType("array", (SchemaField("element", self.type()),))
             self._expect(">")
         elif name == "map":
-            found = self._map()
+            field_type = self._map()
         elif name == "struct":
             self._expect("<")
-            found = FieldType("struct", () if self._peek_is(">") else self.fields())
+            field_type = FieldType("struct", () if self._peek_is(">") else self.fields())
             self._expect(">")
         elif name in _PLAIN:
-            found = FieldType(_PLAIN[name])
+            field_type = FieldType(_PLAIN[name])
         else:
             known = ", ".join(sorted({*_PLAIN.values(), "decimal", "array", "map", "struct"})).upper()
             raise ValueError(f"has the type {name.upper()!r}; known here: {known}")
         self._depth -= 1
-        return found
+        return field_type
 
     def _map(self) -> FieldType:
         self._expect("<")
@@ -184,30 +184,30 @@ class _Parser:
         return SchemaField(name, kind)
 
     def _next(self) -> re.Match[str]:
-        found = _TOKEN.match(self._text, self._at)
+        match = _TOKEN.match(self._text, self._at)
         self._last = self._at
-        if found is None:
+        if match is None:
             raise self._unexpected("a name, a type or one of < > ( ) , :")
-        self._at = found.end()
-        return found
+        self._at = match.end()
+        return match
 
     def _name(self, wanted: str) -> str:
-        found = self._next()
-        if found["name"] is None and found["quoted"] is None:
+        match = self._next()
+        if match["name"] is None and match["quoted"] is None:
             raise self._unexpected(wanted)
-        return str(found["name"] or found["quoted"].replace("``", "`"))
+        return str(match["name"] or match["quoted"].replace("``", "`"))
 
     def _number(self) -> int:
-        found = self._name("a number")
-        if not re.fullmatch("[0-9]{1,3}", found):
+        text = self._name("a number")
+        if not re.fullmatch("[0-9]{1,3}", text):
             raise self._unexpected("a number")
-        return int(found)
+        return int(text)
 
     def _peek_is(self, sign: str) -> bool:
         at = self._at
-        found = self._next()
+        match = self._next()
         self._at = at
-        return found["sign"] == sign
+        return match["sign"] == sign
 
     def _takes(self, sign: str) -> bool:
         if not self._peek_is(sign):
@@ -228,5 +228,5 @@ class _Parser:
 
     def _unexpected(self, wanted: str) -> ValueError:
         rest = self._text[self._last :].lstrip()
-        found = repr(rest[:20] + "..." * (len(rest) > 20)) if rest else "the end"
-        return ValueError(f"has {found} where {wanted} is expected")
+        shown_rest = repr(rest[:20] + "..." * (len(rest) > 20)) if rest else "the end"
+        return ValueError(f"has {shown_rest} where {wanted} is expected")

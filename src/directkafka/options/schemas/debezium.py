@@ -37,13 +37,13 @@ def with_logical_types(text: str) -> str:
         return text
 
 
-def _with_logical_types(found: Any) -> Any:
-    if isinstance(found, list):
-        return [_with_logical_types(item) for item in found]
-    if not isinstance(found, dict):
-        return found
-    made = {name: item if name == "default" else _with_logical_types(item) for name, item in found.items()}
-    logical = _LOGICAL_TYPES.get(str(found.get("connect.name")))
+def _with_logical_types(value: Any) -> Any:
+    if isinstance(value, list):
+        return [_with_logical_types(item) for item in value]
+    if not isinstance(value, dict):
+        return value
+    made = {name: item if name == "default" else _with_logical_types(item) for name, item in value.items()}
+    logical = _LOGICAL_TYPES.get(str(value.get("connect.name")))
     return made if logical is None else {"logicalType": logical, **made}
 
 
@@ -104,18 +104,22 @@ def key_schema(event: AvroSchema) -> AvroSchema:
     return AvroSchema(AvroType("record", _KEY, fields=fields), event.names)
 
 
-def _row(schema: AvroSchema, found: AvroType) -> AvroType:
+def _row(schema: AvroSchema, avro_type: AvroType) -> AvroType:
     """The record of a nullable row."""
-    found = schema.definition(found)
-    inner = [schema.definition(alternative) for alternative in found.inner] if found.kind == "union" else [found]
+    avro_type = schema.definition(avro_type)
+    inner = (
+        [schema.definition(alternative) for alternative in avro_type.inner]
+        if avro_type.kind == "union"
+        else [avro_type]
+    )
     rows = [alternative for alternative in inner if alternative.kind != "null"]
     if len(rows) != 1 or rows[0].kind != "record":
-        raise ValueError(f"the schema, at after: expected a record or null, found {found}")
+        raise ValueError(f"the schema, at after: expected a record or null, found {avro_type}")
     return rows[0]
 
 
-def _source(schema: AvroSchema, found: AvroType) -> AvroType:
-    source = schema.definition(found)
+def _source(schema: AvroSchema, avro_type: AvroType) -> AvroType:
+    source = schema.definition(avro_type)
     if source.kind != "record":
         raise ValueError(f"the schema, at source: expected a record, found {source}")
     fields = tuple(
@@ -128,8 +132,8 @@ def _source(schema: AvroSchema, found: AvroType) -> AvroType:
     return replace(source, fields=fields)
 
 
-def _nullable(schema: AvroSchema, found: AvroType) -> AvroType:
-    plain = schema.definition(found)
-    inner = plain.inner if plain.kind == "union" else (found,)
+def _nullable(schema: AvroSchema, avro_type: AvroType) -> AvroType:
+    plain = schema.definition(avro_type)
+    inner = plain.inner if plain.kind == "union" else (avro_type,)
     others = tuple(alternative for alternative in inner if schema.definition(alternative).kind != "null")
     return AvroType("union", inner=(AvroType("null"), *others))

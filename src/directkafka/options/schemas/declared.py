@@ -37,8 +37,8 @@ def read_schema(form: str, text: str, message: str = "") -> tuple[FieldType, str
         schema = schema_of_avro(text)
         return (avro_column(schema) if form == "avro" else row_type(parse_event(schema))), schema
     if form == "protobuf":
-        found = parse_protobuf(_proto_texts(text), message)
-        return spark_type(found), found.text()
+        protobuf_schema = parse_protobuf(_proto_texts(text), message)
+        return spark_type(protobuf_schema), protobuf_schema.text()
     return parse_ddl(text), ""
 
 
@@ -68,28 +68,28 @@ def _proto_texts(text: str) -> list[str]:
         return [base64.b64encode(_content(text)).decode()]
     if not _PROTO_FILE.fullmatch(text):
         return [text]
-    found: dict[Path, str] = {}
-    _add_file(Path(text), found)
-    return list(found.values())
+    texts_by_path: dict[Path, str] = {}
+    _add_file(Path(text), texts_by_path)
+    return list(texts_by_path.values())
 
 
-def _add_file(path: Path, found: dict[Path, str]) -> None:
+def _add_file(path: Path, texts_by_path: dict[Path, str]) -> None:
     """A file, behind those that it imports, which lie beside it or beside a folder that it is in."""
-    if path in found:
+    if path in texts_by_path:
         return
-    if len(found) == _FILES_MAX:
+    if len(texts_by_path) == _FILES_MAX:
         raise ValueError(f"the schema: {path} brings more than {_FILES_MAX} files with it")
     # So that two files which import each other come to an end.
-    found[path] = ""
+    texts_by_path[path] = ""
     text = _content(str(path)).decode()
     for name in read_declarations(text).imports:
         if not name.startswith(_WELL_KNOWN):
             beside = next((folder / name for folder in path.resolve().parents if (folder / name).is_file()), None)
             if beside is None:
                 raise ValueError(f"the schema: {path} imports {name}, which is not in its folder or one around it")
-            _add_file(beside, found)
-    del found[path]
-    found[path] = text
+            _add_file(beside, texts_by_path)
+    del texts_by_path[path]
+    texts_by_path[path] = text
 
 
 def _content(name: str) -> bytes:

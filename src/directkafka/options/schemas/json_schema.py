@@ -40,10 +40,10 @@ def json_schema_type(texts: Sequence[str], names: Sequence[str]) -> FieldType:
             documents[name] = json.loads(text)
         except (ValueError, RecursionError):
             raise ValueError("the schema: it is no JSON") from None
-    found = _Types(documents).of(documents[names[-1]], _Place(names[-1], (), ()))
-    if found.name != "struct":
+    column_type = _Types(documents).of(documents[names[-1]], _Place(names[-1], (), ()))
+    if column_type.name != "struct":
         raise ValueError("the schema: its records are no objects with fields that it names")
-    return found
+    return column_type
 
 
 class _Place:
@@ -66,7 +66,7 @@ class _Placed(NamedTuple):
     """A part of a schema that stands elsewhere than the schema that it was brought into."""
 
     schema: Any
-    place: _Place
+    location: _Place
 
 
 class _Types:
@@ -74,34 +74,36 @@ class _Types:
         self._documents = documents
         self._steps = 0
 
-    def of(self, schema: Any, place: _Place) -> FieldType:
-        if len(place.path) > DEPTH_MAX:
-            raise _wrong(place.path[:3], f"more than {DEPTH_MAX} fields in one another")
-        schema, place = self._resolved(schema, place)
+    def of(self, schema: Any, location: _Place) -> FieldType:
+        if len(location.path) > DEPTH_MAX:
+            raise _wrong(location.path[:3], f"more than {DEPTH_MAX} fields in one another")
+        schema, location = self._resolved(schema, location)
         if not isinstance(schema, dict):
             return _STRING
         match kind := _kind_of(schema):
             case "object":
-                return self._object(schema, place)
+                return self._object(schema, location)
             case "array":
                 items = schema.get("items")
                 is_one = isinstance(items, dict | _Placed)
-                element = self.of(items, place.below("items")) if is_one else _STRING
+                element = self.of(items, location.below("items")) if is_one else _STRING
                 return FieldType("array", (SchemaField("element", element),))
             case _:
                 return _scalar(kind, schema)
 
-    def _object(self, schema: dict[str, Any], place: _Place) -> FieldType:
+    def _object(self, schema: dict[str, Any], location: _Place) -> FieldType:
         if properties := _properties(schema):
-            fields = tuple(SchemaField(name, self.of(below, place.below(name))) for name, below in properties.items())
+            fields = tuple(
+                SchemaField(name, self.of(below, location.below(name))) for name, below in properties.items()
+            )
             return FieldType("struct", fields)
         values = schema.get("additionalProperties")
         if isinstance(values, dict) and values:
-            value = SchemaField("value", self.of(values, place.below("value")))
+            value = SchemaField("value", self.of(values, location.below("value")))
             return FieldType("map", (SchemaField("key", _STRING), value))
         return _STRING
 
-    def _resolved(self, schema: Any, place: _Place) -> tuple[Any, _Place]:
+    def _resolved(self, schema: Any, location: _Place) -> tuple[Any, _Place]:
         """The schema behind references, and behind a choice of one that is not null."""
         while True:
             self._steps += 1
@@ -109,61 +111,66 @@ class _Types:
                 raise ValueError(f"the schema: it takes more than {_STEPS_MAX} steps to read it")
             if isinstance(schema, _Placed):
                 # The path is that of the field; the references are those that led to the part.
-                schema, place = schema.schema, _Place(schema.place.document, place.path, schema.place.references)
+                schema, location = (
+                    schema.schema,
+                    _Place(schema.location.document, location.path, schema.location.references),
+                )
             elif not isinstance(schema, dict):
-                return schema, place
+                return schema, location
             elif isinstance(schema.get("$ref"), str):
-                schema, place = self._referred(schema["$ref"], place)
+                schema, location = self._referred(schema["$ref"], location)
             elif isinstance(schema.get("allOf"), list):
-                schema = self._together(schema, schema["allOf"], place)
+                schema = self._together(schema, schema["allOf"], location)
             elif not _properties(schema) and (choices := _choices(schema)):
                 if len(choices) != 1:
-                    return None, place
-                schema = self._together(schema, choices, place)
+                    return None, location
+                schema = self._together(schema, choices, location)
             else:
-                return schema, place
+                return schema, location
 
-    def _together(self, schema: dict[str, Any], parts: list[Any], place: _Place) -> dict[str, Any]:
+    def _together(self, schema: dict[str, Any], parts: list[Any], location: _Place) -> dict[str, Any]:
         """What holds all at once: the properties of all, and what else each says."""
         merged = {name: value for name, value in schema.items() if name not in ("allOf", *_CHOICES)}
         properties = dict(_properties(schema))
         for part in parts:
-            found, there = self._resolved(part, place)
-            if isinstance(found, dict):
-                for name, below in _properties(found).items():
+            subschema, there = self._resolved(part, location)
+            if isinstance(subschema, dict):
+                for name, below in _properties(subschema).items():
                     properties.setdefault(name, _Placed(below, there))
-                placed = {"items": _Placed(found["items"], there)} if isinstance(found.get("items"), dict) else {}
-                merged = {**found, **placed, **merged}
+                placed = (
+                    {"items": _Placed(subschema["items"], there)} if isinstance(subschema.get("items"), dict) else {}
+                )
+                merged = {**subschema, **placed, **merged}
         return merged | ({"properties": properties} if properties else {})
 
-    def _referred(self, reference: str, place: _Place) -> tuple[Any, _Place]:
+    def _referred(self, reference: str, location: _Place) -> tuple[Any, _Place]:
         document, _, pointer = reference.partition("#")
-        document = document or place.document
-        if (document, pointer) in place.references or len(place.references) == _REFERENCES_MAX:
-            raise _wrong(place.path, f"{reference} contains itself, or leads too far, and a column has an end")
+        document = document or location.document
+        if (document, pointer) in location.references or len(location.references) == _REFERENCES_MAX:
+            raise _wrong(location.path, f"{reference} contains itself, or leads too far, and a column has an end")
         if document not in self._documents:
-            raise _wrong(place.path, f"nothing is called {document}")
-        found = self._documents[document]
+            raise _wrong(location.path, f"nothing is called {document}")
+        value = self._documents[document]
         for step in filter(None, pointer.split("/")):
             name = step.replace("~1", "/").replace("~0", "~")
-            if isinstance(found, list) and name.isdecimal() and int(name) < len(found):
-                found = found[int(name)]
-            elif isinstance(found, dict) and name in found:
-                found = found[name]
+            if isinstance(value, list) and name.isdecimal() and int(name) < len(value):
+                value = value[int(name)]
+            elif isinstance(value, dict) and name in value:
+                value = value[name]
             else:
-                raise _wrong(place.path, f"there is no {reference}")
-        return found, _Place(document, place.path, (*place.references, (document, pointer)))
+                raise _wrong(location.path, f"there is no {reference}")
+        return value, _Place(document, location.path, (*location.references, (document, pointer)))
 
 
 def _properties(schema: dict[str, Any]) -> dict[str, Any]:
-    found = schema.get("properties")
-    return found if isinstance(found, dict) else {}
+    properties = schema.get("properties")
+    return properties if isinstance(properties, dict) else {}
 
 
 def _choices(schema: dict[str, Any]) -> list[Any]:
     """Of what a value may be, all but null."""
-    found: list[Any] = next((schema[name] for name in _CHOICES if isinstance(schema.get(name), list)), [])
-    return [choice for choice in found if choice not in ({"type": "null"}, None)]
+    choices: list[Any] = next((schema[name] for name in _CHOICES if isinstance(schema.get(name), list)), [])
+    return [choice for choice in choices if choice not in ({"type": "null"}, None)]
 
 
 def _kind_of(schema: dict[str, Any]) -> str | None:

@@ -202,7 +202,7 @@ def _read_extensions(given: RawOptions, login: Mapping[str, str], jaas: OptionSp
         for name, value in login.items()
         if name.startswith(_JAAS_EXTENSION)
     ]
-    found = {}
+    extensions = {}
     for option, text in (*of_jaas, *((EXTENSIONS, text) for text in given.value(EXTENSIONS))):
         matched = _EXTENSION.fullmatch(text)
         if matched is None:
@@ -210,8 +210,8 @@ def _read_extensions(given: RawOptions, login: Mapping[str, str], jaas: OptionSp
                 f"expected extensions NAME=VALUE, with NAME of letters and not auth; of {shown(text.split('=')[0])}"
             )
             raise given.error(option.name, f"{reason} that cannot be said")
-        found[matched[1]] = matched[2]
-    return tuple(found.items())
+        extensions[matched[1]] = matched[2]
+    return tuple(extensions.items())
 
 
 def _read_callback(given: RawOptions) -> str:

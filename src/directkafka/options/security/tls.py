@@ -232,10 +232,10 @@ def _read_key_store(given: RawOptions) -> KeyStore | None:
 
 def _the_one_given(given: RawOptions, *ways: OptionSpec) -> OptionSpec | None:
     """Which one of several options that say the same is given."""
-    found = [way for way in ways if given.text(way)]
-    if len(found) > 1:
-        raise given.error(found[1].name, f"says the same as {found[0].name}: keep one of them")
-    return found[0] if found else None
+    given_specs = [way for way in ways if given.text(way)]
+    if len(given_specs) > 1:
+        raise given.error(given_specs[1].name, f"says the same as {given_specs[0].name}: keep one of them")
+    return given_specs[0] if given_specs else None
 
 
 def _must_be_pem(given: RawOptions, way: OptionSpec, store_type: OptionSpec) -> None:

@@ -68,11 +68,11 @@ class Programs:
         self.constants = np.concatenate([self.constants, np.frombuffer(constants, np.uint8)])
         return first
 
-    def reason(self, problem: int, instruction: int, place: int) -> str:
+    def reason(self, problem: int, instruction: int, position: int) -> str:
         """What the kernel tells of a record, in words."""
         first, program = next(pair for pair in reversed(self._programs) if pair[0] <= instruction)
         if problem == BEHIND_THE_END:
-            return f"bytes are left from byte {place} on: the record was written with another schema"
+            return f"bytes are left from byte {position} on: the record was written with another schema"
         path = program.path(instruction - first).removeprefix(".")
         if problem == numbers.REFUSED:
             return program.reasons[int(self.lines[instruction * op.FIELDS + op.FIRST])]

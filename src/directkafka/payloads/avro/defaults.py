@@ -38,25 +38,25 @@ def encode_long(value: int) -> bytes:
     return bytes([*groups, rest])
 
 
-def _encode(schema: AvroSchema, found: AvroType, value: Any) -> bytes:
-    found = schema.definition(found)
-    match found.kind:
+def _encode(schema: AvroSchema, avro_type: AvroType, value: Any) -> bytes:
+    avro_type = schema.definition(avro_type)
+    match avro_type.kind:
         case "union":
-            return _union(schema, found, value)
+            return _union(schema, avro_type, value)
         case "record" if isinstance(value, dict):
-            return b"".join(_field(schema, field, value) for field in found.fields)
+            return b"".join(_field(schema, field, value) for field in avro_type.fields)
         case "array" if isinstance(value, list):
             return (
                 _block(len(value))
-                + b"".join(_encode(schema, found.inner[0], item) for item in value)
+                + b"".join(_encode(schema, avro_type.inner[0], item) for item in value)
                 + b"\0" * bool(value)
             )
         case "map" if isinstance(value, dict):
-            entries = (_text(key) + _encode(schema, found.inner[0], item) for key, item in value.items())
+            entries = (_text(key) + _encode(schema, avro_type.inner[0], item) for key, item in value.items())
             return _block(len(value)) + b"".join(entries) + b"\0" * bool(value)
-        case "enum" if value in found.symbols:
-            return encode_long(found.symbols.index(value))
-    return _scalar(found, value)
+        case "enum" if value in avro_type.symbols:
+            return encode_long(avro_type.symbols.index(value))
+    return _scalar(avro_type, value)
 
 
 def _union(schema: AvroSchema, union: AvroType, value: Any) -> bytes:
@@ -76,15 +76,15 @@ def _field(schema: AvroSchema, field: AvroField, values: dict[str, Any]) -> byte
     return encode_default(schema, field)
 
 
-def _scalar(found: AvroType, value: Any) -> bytes:  # noqa: PLR0911 - a type a line
+def _scalar(avro_type: AvroType, value: Any) -> bytes:  # noqa: PLR0911 - a type a line
     is_number = isinstance(value, int | float) and not isinstance(value, bool)
-    match found.kind:
+    match avro_type.kind:
         case "null" if value is None:
             return b""
         case "boolean" if isinstance(value, bool):
             return b"\1" if value else b"\0"
         case "int" | "long" if (
-            is_number and value == int(value) and -_BOUNDS[found.kind] <= value < _BOUNDS[found.kind]
+            is_number and value == int(value) and -_BOUNDS[avro_type.kind] <= value < _BOUNDS[avro_type.kind]
         ):
             return encode_long(int(value))
         case "float" if is_number:
@@ -94,20 +94,20 @@ def _scalar(found: AvroType, value: Any) -> bytes:  # noqa: PLR0911 - a type a l
         case "string" if isinstance(value, str):
             return _text(value)
         case "bytes" | "fixed" if isinstance(value, str):
-            return _bytes(found, value)
-    raise _no_value(found, value)
+            return _bytes(avro_type, value)
+    raise _no_value(avro_type, value)
 
 
-def _bytes(found: AvroType, value: str) -> bytes:
+def _bytes(avro_type: AvroType, value: str) -> bytes:
     """Bytes, each written as the character of its number."""
     try:
         raw = value.encode("latin-1")
     except UnicodeEncodeError:
-        raise _no_value(found, value) from None
-    if found.kind == "bytes":
+        raise _no_value(avro_type, value) from None
+    if avro_type.kind == "bytes":
         return encode_long(len(raw)) + raw
-    if len(raw) != found.size:
-        raise _no_value(found, value)
+    if len(raw) != avro_type.size:
+        raise _no_value(avro_type, value)
     return raw
 
 
@@ -120,5 +120,5 @@ def _block(count: int) -> bytes:
     return encode_long(count)
 
 
-def _no_value(found: AvroType, value: Any) -> ValueError:
-    return ValueError(f"its default is no {found}: {json.dumps(value)[:100]}")
+def _no_value(avro_type: AvroType, value: Any) -> ValueError:
+    return ValueError(f"its default is no {avro_type}: {json.dumps(value)[:100]}")

@@ -56,14 +56,14 @@ class AvroEncoder:
         result = np.zeros(op.RESULT_FIELDS, np.int64)
 
         def write(row: int, out: Any, ends: Any) -> int:
-            found: int = op.write_records(
+            next_row: int = op.write_records(
                 self._prefix.ctypes.data, self._program.lines, columns, self._prefix_length, row, len(rows),
                 out.ctypes.data, len(out), ends, self._scopes, result,
             )  # fmt: skip
             if result[op.PROBLEM] != op.NOT_FOUND:
                 path, reason = self._program.path(int(result[op.INSTRUCTION])), _REASONS[int(result[op.PROBLEM])]
-                raise ValueError(f"row {found}: {path or 'the record'} {reason}")
-            return found
+                raise ValueError(f"row {next_row}: {path or 'the record'} {reason}")
+            return next_row
 
         made = written(rows, write, self._sizes)
         del kept

@@ -83,15 +83,15 @@ class EncodingProgram:
         arrays: list[pa.Array] = []
         kept: list[pa.Array] = []
         for number, column in enumerate(self._columns):
-            found = rows if column.parent < 0 else _part(arrays[column.parent], column.part)
-            arrays.append(found)
+            array = rows if column.parent < 0 else _part(arrays[column.parent], column.part)
+            arrays.append(array)
             if column.prepare is not None:
                 # What is made of it begins with its first row.
-                found = pa.concat_arrays([found]) if found.offset else found
-                kept.append(found)
-            made = found if column.prepare is None else column.prepare(found)
+                array = pa.concat_arrays([array]) if array.offset else array
+                kept.append(array)
+            made = array if column.prepare is None else column.prepare(array)
             kept.append(made)
-            table[number] = column_line(made, found)
+            table[number] = column_line(made, array)
         return table.reshape(-1), arrays + kept
 
     def _column(self, parent: int, part: int, type: pa.DataType) -> int:
@@ -145,7 +145,7 @@ class EncodingProgram:
     def _record(self, wanted: AvroType, column: int, *, scope: int, path: str) -> None:
         kind = self._columns[column].type
         _expect(pa.types.is_struct(kind), wanted, kind, path)
-        places = {kind.field(place).name: place for place in range(kind.num_fields)}
+        places = {kind.field(index).name: index for index in range(kind.num_fields)}
         names = [field.name for field in wanted.fields]
         if len(places) < kind.num_fields:
             raise ValueError(f"the rows have two fields of one name{_at(path)}")
@@ -168,7 +168,7 @@ class EncodingProgram:
             self._add(op.REQUIRED, column, scope, path=path)
         if len(alternatives) == 1 or widened([inner for _, inner in alternatives]) is not None:
             # Of int and long, float and double, one column has all, and the wider one takes them.
-            branch, widest = max(alternatives, key=lambda found: found[1].kind in ("long", "double"))
+            branch, widest = max(alternatives, key=lambda alternative: alternative[1].kind in ("long", "double"))
             self._add(op.BRANCH, first=branch, path=path)
             self._value(widest, column, scope=scope, path=path, is_valid=True)
         else:
@@ -184,7 +184,7 @@ class EncodingProgram:
         names = [f"member{number}" for number in range(len(alternatives))]
         _expect(pa.types.is_struct(kind) and [field.name for field in kind] == names, union, kind, path)
         self._add(op.UNION, column, scope, first=len(alternatives), path=path)
-        parts = [self._column(column, place, kind.field(place).type) for place in range(len(alternatives))]
+        parts = [self._column(column, index, kind.field(index).type) for index in range(len(alternatives))]
         listed = [
             self._add(op.ALTERNATIVE, part, scope, second=branch, path=path)
             for part, (branch, _) in zip(parts, alternatives, strict=True)
@@ -203,10 +203,10 @@ class EncodingProgram:
         if wanted.logical == "duration":
             self._duration(wanted, column, scope=scope, path=path)
             return
-        found = _logical_scalar(wanted, kind) or _plain_scalar(wanted, kind)
-        _expect(found is not None, wanted, kind, path)
-        assert found is not None, "else it is refused"
-        operation, first, prepare = found
+        scalar = _logical_scalar(wanted, kind) or _plain_scalar(wanted, kind)
+        _expect(scalar is not None, wanted, kind, path)
+        assert scalar is not None, "else it is refused"
+        operation, first, prepare = scalar
         if prepare is not None:
             self._prepare(column, prepare)
         parts = 1_000 if wanted.logical.endswith("-nanos") else 0
@@ -216,8 +216,8 @@ class EncodingProgram:
         kind = self._columns[column].type
         is_right = pa.types.is_struct(kind) and [field.name for field in kind] == list(DURATION)
         _expect(is_right and all(pa.types.is_signed_integer(field.type) for field in kind), wanted, kind, path)
-        for place, name in enumerate(DURATION):
-            part = self._column(column, place, kind.field(place).type)
+        for index, name in enumerate(DURATION):
+            part = self._column(column, index, kind.field(index).type)
             self._prepare(part, _cast(pa.int64()))
             self._add(op.REQUIRED, part, scope, path=f"{path}.{name}")
             self._add(op.UNSIGNED, part, scope, path=f"{path}.{name}")
@@ -234,7 +234,7 @@ def _plain_scalar(wanted: AvroType, kind: pa.DataType) -> _Scalar | None:
     is_bytes = pa.types.is_binary(kind) or pa.types.is_large_binary(kind)
     bits = kind.bit_width if pa.types.is_signed_integer(kind) or pa.types.is_floating(kind) else 0
     narrow = pa.types.is_signed_integer(kind) and bits < 32
-    found: dict[str, tuple[bool, _Scalar]] = {
+    scalars: dict[str, tuple[bool, _Scalar]] = {
         "boolean": (pa.types.is_boolean(kind), (op.BOOLEAN, 0, None)),
         "int": (pa.types.is_signed_integer(kind), (op.NUMBER, 32, _cast(pa.int32()) if narrow else None)),
         "long": (pa.types.is_signed_integer(kind), (op.NUMBER, 64, _cast(pa.int32()) if narrow else None)),
@@ -245,7 +245,7 @@ def _plain_scalar(wanted: AvroType, kind: pa.DataType) -> _Scalar | None:
         "fixed": (is_bytes, (op.BYTES, wanted.size, None)),
         "enum": (is_text(kind), (op.SYMBOL, 0, _numbers_of(wanted.symbols))),
     }
-    suits, scalar = found.get(wanted.kind, (False, (op.END, 0, None)))
+    suits, scalar = scalars.get(wanted.kind, (False, (op.END, 0, None)))
     return scalar if suits else None
 
 

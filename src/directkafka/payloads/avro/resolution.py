@@ -89,21 +89,21 @@ class _Resolution:
 
     # Types into columns.
 
-    def _value(self, source: AvroSchema, found: AvroType, wanted: AvroType, node: int, path: str) -> None:
+    def _value(self, source: AvroSchema, source_type: AvroType, wanted: AvroType, node: int, path: str) -> None:
         """A value of a type, of the writer's schema or of the reader's own for defaults, into a column."""
-        found, wanted = source.definition(found), self._reader.definition(wanted)
-        if found.kind == "union":
-            self._alternatives(source, found, wanted, node, path)
+        source_type, wanted = source.definition(source_type), self._reader.definition(wanted)
+        if source_type.kind == "union":
+            self._alternatives(source, source_type, wanted, node, path)
         elif wanted.kind == "union":
-            self._into_union(source, found, wanted, node, path)
-        elif reason := _misfit(source, found, self._reader, wanted):
+            self._into_union(source, source_type, wanted, node, path)
+        elif reason := _misfit(source, source_type, self._reader, wanted):
             self._program.fail(f"{_at(path)}{reason}", path)
-        elif found.kind == "record":
-            self._record(source, found, wanted, node, path)
-        elif found.kind in ("array", "map"):
-            self._list(source, found, wanted, node, path)
+        elif source_type.kind == "record":
+            self._record(source, source_type, wanted, node, path)
+        elif source_type.kind in ("array", "map"):
+            self._list(source, source_type, wanted, node, path)
         else:
-            self._scalar(found, wanted, node, path)
+            self._scalar(source_type, wanted, node, path)
 
     def _alternatives(self, source: AvroSchema, union: AvroType, wanted: AvroType, node: int, path: str) -> None:
         self._branch(union, node, path, lambda alternative: self._value(source, alternative, wanted, node, path))
@@ -120,27 +120,29 @@ class _Resolution:
         for end in ends:
             self._program.go_on(end)
 
-    def _into_union(self, source: AvroSchema, found: AvroType, wanted: AvroType, node: int, path: str) -> None:
-        if found.kind == "null" and any(
+    def _into_union(self, source: AvroSchema, source_type: AvroType, wanted: AvroType, node: int, path: str) -> None:
+        if source_type.kind == "null" and any(
             alternative.kind == "null" for alternative in map(self._reader.definition, wanted.inner)
         ):
             self._add(op.NULL, node, path=path)
             return
         alternatives = alternatives_of(self._reader, wanted)
-        chosen = _chosen(source, found, self._reader, alternatives)
+        chosen = _chosen(source, source_type, self._reader, alternatives)
         if chosen is None:
-            self._program.fail(f"{_at(path)}the writer's {found} matches no alternative of the reader's {wanted}", path)
+            self._program.fail(
+                f"{_at(path)}the writer's {source_type} matches no alternative of the reader's {wanted}", path
+            )
         elif len(alternatives) == 1:
-            self._value(source, found, alternatives[0], node, path)
+            self._value(source, source_type, alternatives[0], node, path)
         elif widened(alternatives):
             widest = next(alternative for alternative in alternatives if alternative.kind in ("long", "double"))
-            self._value(source, found, widest, node, path)
+            self._value(source, source_type, widest, node, path)
         else:
             self._valid(node, path)
             member = node + 1
             for number, alternative in enumerate(alternatives):
                 if number == chosen:
-                    self._value(source, found, alternative, member, f"{path}.member{number}")
+                    self._value(source, source_type, alternative, member, f"{path}.member{number}")
                 else:
                     self._add(op.NULL, member, path=path)
                 member = self._behind[member]
@@ -149,15 +151,15 @@ class _Resolution:
         if self._again:
             self._add(op.VALID, node, path=path)
 
-    def _record(self, source: AvroSchema, found: AvroType, wanted: AvroType, node: int, path: str) -> None:
+    def _record(self, source: AvroSchema, source_type: AvroType, wanted: AvroType, node: int, path: str) -> None:
         self._valid(node, path)
         nodes, below = {}, node + 1
         for field in wanted.fields:
             nodes[field.name] = below
             below = self._behind[below]
         missing = {field.name: field for field in wanted.fields}
-        names = {written.name for written in found.fields}
-        for written in found.fields:
+        names = {written.name for written in source_type.fields}
+        for written in source_type.fields:
             target = _field_of(names, missing, written)
             if target is None:
                 self._skip(written.type, (), f"{path}.{written.name}")
@@ -180,13 +182,13 @@ class _Resolution:
         self._value(self._reader, field.type, field.type, node, path)
         self._add(op.CONSTANT_END, node, path=path)
 
-    def _list(self, source: AvroSchema, found: AvroType, wanted: AvroType, node: int, path: str) -> None:
-        again, item, inner = self._again, node + 1, found.inner[0]
-        least = _least_bytes(source, inner, 0) + (found.kind == "map")
+    def _list(self, source: AvroSchema, source_type: AvroType, wanted: AvroType, node: int, path: str) -> None:
+        again, item, inner = self._again, node + 1, source_type.inner[0]
+        least = _least_bytes(source, inner, 0) + (source_type.kind == "map")
         begin = self._add(op.LIST, node, second=min(least, 1), path=path)
         self._again = True
         first = len(self._program)
-        if found.kind == "map":
+        if source_type.kind == "map":
             self._add(op.TEXT, item, path=f"{path}.key")
             item = self._behind[item]
         self._value(source, inner, wanted.inner[0], item, f"{path}[]")
@@ -194,32 +196,35 @@ class _Resolution:
         self._again = again
         self._program.go_on(begin)
 
-    def _scalar(self, found: AvroType, wanted: AvroType, node: int, path: str) -> None:
+    def _scalar(self, source_type: AvroType, wanted: AvroType, node: int, path: str) -> None:
         unit = _unit(wanted)
-        if found.kind in _NUMBERS and unit:
-            factor, divisor = _MOMENTS[_unit(found) or unit]
+        if source_type.kind in _NUMBERS and unit:
+            factor, divisor = _MOMENTS[_unit(source_type) or unit]
             self._add(op.MOMENT, node, factor, divisor, path=path)
-        elif (found.logical, wanted.logical) == ("time-millis", "time-micros"):
+        elif (source_type.logical, wanted.logical) == ("time-millis", "time-micros"):
             self._add(op.MOMENT, node, *_MOMENTS["millis"], path=path)
-        elif found.kind in _NUMBERS:
-            self._add(_WIDENINGS[found.kind, wanted.kind], node, path=path)
-        elif found.kind == "enum":
-            self._enum(found, wanted, node, path)
+        elif source_type.kind in _NUMBERS:
+            self._add(_WIDENINGS[source_type.kind, wanted.kind], node, path=path)
+        elif source_type.kind == "enum":
+            self._enum(source_type, wanted, node, path)
         elif wanted.logical == "decimal":
-            operation = op.DECIMAL if found.kind == "bytes" else op.FIXED_DECIMAL
-            self._add(operation, node, found.size, wanted.precision, path=path)
-        elif found.kind == "fixed":
+            operation = op.DECIMAL if source_type.kind == "bytes" else op.FIXED_DECIMAL
+            self._add(operation, node, source_type.size, wanted.precision, path=path)
+        elif source_type.kind == "fixed":
             self._add(
-                {"duration": op.DURATION, "uuid": op.UUID}.get(wanted.logical, op.FIXED), node, found.size, path=path
+                {"duration": op.DURATION, "uuid": op.UUID}.get(wanted.logical, op.FIXED),
+                node,
+                source_type.size,
+                path=path,
             )
-        elif found.kind == "boolean":
+        elif source_type.kind == "boolean":
             self._add(op.BOOLEAN, node, path=path)
         else:
             self._add(op.TEXT if wanted.kind == "string" else op.BYTES, node, path=path)
 
-    def _enum(self, found: AvroType, wanted: AvroType, node: int, path: str) -> None:
-        self._add(op.ENUM, node, len(found.symbols), path=path)
-        for symbol in found.symbols:
+    def _enum(self, source_type: AvroType, wanted: AvroType, node: int, path: str) -> None:
+        self._add(op.ENUM, node, len(source_type.symbols), path=path)
+        for symbol in source_type.symbols:
             text = symbol if symbol in wanted.symbols else wanted.default
             raw = symbol.encode() if text is None else text.encode()
             self._program.add(
@@ -228,112 +233,114 @@ class _Resolution:
 
     # Types that the reader does not have.
 
-    def _skip(self, found: AvroType, around: tuple[str, ...], path: str) -> None:
+    def _skip(self, writer_type: AvroType, around: tuple[str, ...], path: str) -> None:
         self._skipped_types += 1
         if self._skipped_types > op.INSTRUCTIONS_MAX:
             raise ValueError(f"it has more than {op.INSTRUCTIONS_MAX} types that are skipped, counted in all levels")
-        found = self._writer.definition(found)
-        match found.kind:
+        writer_type = self._writer.definition(writer_type)
+        match writer_type.kind:
             case "record":
-                self._skip_record(found, around, path)
+                self._skip_record(writer_type, around, path)
             case "union":
-                self._branch(found, NOWHERE, path, lambda alternative: self._skip(alternative, around, path))
+                self._branch(writer_type, NOWHERE, path, lambda alternative: self._skip(alternative, around, path))
             case "array" | "map":
-                self._skip_list(found, around, path)
+                self._skip_list(writer_type, around, path)
             case "bytes" | "string":
                 self._add(op.SKIP_BYTES, NOWHERE, path=path)
             case "int" | "long" | "enum":
                 self._add(op.SKIP_NUMBER, NOWHERE, path=path)
             case "boolean" | "float" | "double" | "fixed" as kind:
-                self._add(op.SKIP, NOWHERE, found.size if kind == "fixed" else _LEAST_BYTES[kind], path=path)
+                self._add(op.SKIP, NOWHERE, writer_type.size if kind == "fixed" else _LEAST_BYTES[kind], path=path)
 
-    def _skip_list(self, found: AvroType, around: tuple[str, ...], path: str) -> None:
-        least = _least_bytes(self._writer, found.inner[0], 0) + (found.kind == "map")
+    def _skip_list(self, writer_type: AvroType, around: tuple[str, ...], path: str) -> None:
+        least = _least_bytes(self._writer, writer_type.inner[0], 0) + (writer_type.kind == "map")
         begin = self._add(op.LIST, NOWHERE, second=min(least, 1), path=path)
         first = len(self._program)
-        if found.kind == "map":
+        if writer_type.kind == "map":
             self._add(op.SKIP_BYTES, NOWHERE, path=path)
-        self._skip(found.inner[0], around, path)
+        self._skip(writer_type.inner[0], around, path)
         self._add(op.NEXT_ELEMENT, NOWHERE, first, begin, path=path)
         self._program.go_on(begin)
 
-    def _skip_record(self, found: AvroType, around: tuple[str, ...], path: str) -> None:
-        if found.name in around or found.name in self._calls:
-            self._calls.setdefault(found.name, []).append(self._add(op.CALL, NOWHERE, path=path))
+    def _skip_record(self, writer_type: AvroType, around: tuple[str, ...], path: str) -> None:
+        if writer_type.name in around or writer_type.name in self._calls:
+            self._calls.setdefault(writer_type.name, []).append(self._add(op.CALL, NOWHERE, path=path))
             return
-        for field in found.fields:
-            self._skip(field.type, (*around, found.name), path)
+        for field in writer_type.fields:
+            self._skip(field.type, (*around, writer_type.name), path)
 
 
-def _field_of(names: set[str], missing: dict[str, AvroField], found: AvroField) -> AvroField | None:
+def _field_of(names: set[str], missing: dict[str, AvroField], writer_field: AvroField) -> AvroField | None:
     """The reader's field that a field of the writer's is read into, if it has one.
 
     Args:
         names: of all the writer's fields: one with the reader's own name is preferred to one that an alias names.
         missing: the reader's fields that no field is read into yet.
-        found: the writer's field.
+        writer_field: the writer's field.
     """
-    if found.name in missing:
-        return missing[found.name]
-    aliased = (field for field in missing.values() if found.name in field.aliases and field.name not in names)
+    if writer_field.name in missing:
+        return missing[writer_field.name]
+    aliased = (field for field in missing.values() if writer_field.name in field.aliases and field.name not in names)
     return next(aliased, None)
 
 
-def _chosen(source: AvroSchema, found: AvroType, reader: AvroSchema, alternatives: list[AvroType]) -> int | None:
+def _chosen(source: AvroSchema, source_type: AvroType, reader: AvroSchema, alternatives: list[AvroType]) -> int | None:
     """The reader's alternative for a value: the first of the same type and name, or the first that it resolves to."""
     fitting = [
-        number for number, alternative in enumerate(alternatives) if not _misfit(source, found, reader, alternative)
+        number
+        for number, alternative in enumerate(alternatives)
+        if not _misfit(source, source_type, reader, alternative)
     ]
-    return min(fitting, key=lambda number: _distance(found, alternatives[number]), default=None)
+    return min(fitting, key=lambda number: _distance(source_type, alternatives[number]), default=None)
 
 
-def _distance(found: AvroType, wanted: AvroType) -> int:
+def _distance(source_type: AvroType, wanted: AvroType) -> int:
     """How far a type is from one that it resolves to: same name, an alias, same short name, another type."""
-    if found.kind != wanted.kind:
+    if source_type.kind != wanted.kind:
         return 3
-    if found.name == wanted.name:
+    if source_type.name == wanted.name:
         return 0
-    return 1 if found.name in wanted.aliases else 2
+    return 1 if source_type.name in wanted.aliases else 2
 
 
-def _misfit(source: AvroSchema, found: AvroType, reader: AvroSchema, wanted: AvroType) -> str:
+def _misfit(source: AvroSchema, source_type: AvroType, reader: AvroSchema, wanted: AvroType) -> str:
     """Why a type of the writer's, no union, does not resolve to one of the reader's, no union; empty where it does."""
-    fits = found.kind == wanted.kind
-    if found.kind in _NUMBERS:
-        fits = (found.kind, wanted.kind) in _WIDENINGS
-    elif found.kind in ("bytes", "string"):
+    fits = source_type.kind == wanted.kind
+    if source_type.kind in _NUMBERS:
+        fits = (source_type.kind, wanted.kind) in _WIDENINGS
+    elif source_type.kind in ("bytes", "string"):
         fits = wanted.kind in ("bytes", "string")
-    if fits and found.logical == wanted.logical == "decimal":
-        fits = (found.precision, found.scale) == (wanted.precision, wanted.scale)
+    if fits and source_type.logical == wanted.logical == "decimal":
+        fits = (source_type.precision, source_type.scale) == (wanted.precision, wanted.scale)
     if fits and wanted.logical == "decimal":
-        fits = found.kind != "string"
-    if fits and found.kind == "fixed":
-        fits = found.size == wanted.size
-    if fits and found.kind in ("record", "enum", "fixed"):
-        fits = _is_same_name(found, wanted)
-    return "" if fits else f"the writer's {found} does not resolve to the reader's {wanted}"
+        fits = source_type.kind != "string"
+    if fits and source_type.kind == "fixed":
+        fits = source_type.size == wanted.size
+    if fits and source_type.kind in ("record", "enum", "fixed"):
+        fits = _is_same_name(source_type, wanted)
+    return "" if fits else f"the writer's {source_type} does not resolve to the reader's {wanted}"
 
 
-def _is_same_name(found: AvroType, wanted: AvroType) -> bool:
+def _is_same_name(source_type: AvroType, wanted: AvroType) -> bool:
     """Whether names agree: without their namespaces, or by an alias of the reader's."""
-    return _short(found.name) == _short(wanted.name) or found.name in wanted.aliases
+    return _short(source_type.name) == _short(wanted.name) or source_type.name in wanted.aliases
 
 
 def _short(name: str) -> str:
     return name.rpartition(".")[2]
 
 
-def _unit(found: AvroType) -> str:
+def _unit(avro_type: AvroType) -> str:
     """The unit of a timestamp; empty for others."""
-    return found.logical.rpartition("-")[2] if "timestamp" in found.logical else ""
+    return avro_type.logical.rpartition("-")[2] if "timestamp" in avro_type.logical else ""
 
 
-def _least_bytes(schema: AvroSchema, found: AvroType, depth: int) -> int:
+def _least_bytes(schema: AvroSchema, avro_type: AvroType, depth: int) -> int:
     """The least bytes that a value has; for what is nested deep, 0."""
-    found = schema.definition(found)
-    if found.kind == "record" and depth < _NESTED_RECORDS_MAX:
-        return sum(_least_bytes(schema, field.type, depth + 1) for field in found.fields[:8])
-    return found.size if found.kind == "fixed" else _LEAST_BYTES.get(found.kind, 1)
+    avro_type = schema.definition(avro_type)
+    if avro_type.kind == "record" and depth < _NESTED_RECORDS_MAX:
+        return sum(_least_bytes(schema, field.type, depth + 1) for field in avro_type.fields[:8])
+    return avro_type.size if avro_type.kind == "fixed" else _LEAST_BYTES.get(avro_type.kind, 1)
 
 
 def _at(path: str) -> str:

@@ -50,10 +50,10 @@ def decode_base64(texts: pa.Array) -> Decoded:
     is_base64 = others[bounds[1:]] - others[bounds[:-1]] == padding
     groups = (_TABLE[raw] & (_NO_DIGIT - 1)).reshape(-1, _GROUP).astype(np.uint32)
     bits = groups[:, 0] << 18 | groups[:, 1] << 12 | groups[:, 2] << 6 | groups[:, 3]
-    found = np.stack([bits >> 16, bits >> 8 & 255, bits & 255], axis=1).astype(np.uint8).reshape(-1)
+    decoded = np.stack([bits >> 16, bits >> 8 & 255, bits & 255], axis=1).astype(np.uint8).reshape(-1)
     lengths = np.diff(bounds) // _GROUP * _BYTES - padding
     return Decoded(
-        found,
+        decoded,
         bounds[:-1] // _GROUP * _BYTES,
         np.where(is_base64, lengths, 0),
         is_valid.to_numpy(zero_copy_only=False) & is_base64,
@@ -63,9 +63,9 @@ def decode_base64(texts: pa.Array) -> Decoded:
 def _padding(raw: Any, bounds: Any) -> Any:
     """How many signs of padding each text ends in, two at most."""
     padding = np.zeros(len(bounds) - 1, np.int64)
-    (some,) = np.nonzero(np.diff(bounds))
-    last = raw[bounds[1:][some] - 1] == _PADDING
-    padding[some] = last.astype(np.int64) + (last & (raw[bounds[1:][some] - 2] == _PADDING))
+    (filled_rows,) = np.nonzero(np.diff(bounds))
+    last = raw[bounds[1:][filled_rows] - 1] == _PADDING
+    padding[filled_rows] = last.astype(np.int64) + (last & (raw[bounds[1:][filled_rows] - 2] == _PADDING))
     return padding
 
 

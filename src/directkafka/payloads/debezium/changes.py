@@ -80,17 +80,17 @@ def changes_of(events: pa.StructArray, tombstones: Any, problems: dict[int, str]
     has_row = before.is_valid().to_numpy(zero_copy_only=False)
     of_keys = np.flatnonzero(tombstones | is_delete & ~has_row)
     keys, wrong_keys = rows_of_keys(of_keys) if len(of_keys) else (pa.nulls(0, after.type), {})
-    found = {int(of_keys[place]): f"key: {problem}" for place, problem in wrong_keys.items()}
+    all_problems = {int(of_keys[index]): f"key: {problem}" for index, problem in wrong_keys.items()}
     # A tombstone says nothing new: whoever leaves it out need not have a key that can be read.
-    found = {number: problem for number, problem in found.items() if not tombstones[number]}
-    found |= _problems_of(op, after, tombstones) | problems
+    all_problems = {number: problem for number, problem in all_problems.items() if not tombstones[number]}
+    all_problems |= _problems_of(op, after, tombstones) | problems
     return Changes(
         rows=_rows(before, after, op, of_keys, keys),
         op=op,
         deleted=pa.array(is_delete | tombstones),
         source_ts=_moments(source),
         position=positions_of(source),
-        problems=dict(sorted(found.items())),
+        problems=dict(sorted(all_problems.items())),
     )
 
 
@@ -126,12 +126,12 @@ def _rows(
 
 def _moments(source: pa.StructArray) -> pa.Array:
     fields = dict(zip(source.type.names, source.flatten(), strict=True))
-    found = [
+    microseconds = [
         pc.multiply(_within(fields[name].cast(pa.int64()), _INT64_MAX // factor), factor)
         for name, factor in (("ts_us", 1), ("ts_ms", 1000))
         if name in fields
     ]
-    return pc.coalesce(*found).cast(_MOMENT) if found else pa.nulls(len(source), _MOMENT)
+    return pc.coalesce(*microseconds).cast(_MOMENT) if microseconds else pa.nulls(len(source), _MOMENT)
 
 
 def _within(numbers: pa.Array, limit: int) -> pa.Array:

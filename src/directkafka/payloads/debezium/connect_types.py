@@ -118,8 +118,8 @@ class Wires:
             raise ValueError("schema: no schema of a struct") from None
 
     def _of(self, columns: Mapping[str, Any]) -> dict[str, Wire]:
-        found = {field.name: self._wire(columns.get(field.name, {}), field.type, field.name) for field in self._row}
-        return {name: wire for name, wire in found.items() if wire.convert is not None}
+        wires = {field.name: self._wire(columns.get(field.name, {}), field.type, field.name) for field in self._row}
+        return {name: wire for name, wire in wires.items() if wire.convert is not None}
 
     def _wire(self, column: Mapping[str, Any], wanted: pa.DataType, path: str) -> Wire:
         kind, name = column.get("type"), column.get("name")
@@ -187,9 +187,9 @@ def converted(
     for field, child in zip(row, rows.flatten(), strict=True):
         if (wire := wires.get(field.name)) is not None and wire.convert is not None:
             became = wire.convert(child).cast(field.type)
-            for place in np.flatnonzero(misfits(child, became)).tolist():
+            for row_number in np.flatnonzero(misfits(child, became)).tolist():
                 where = f"{path}.{field.name}" if path else field.name
-                problems.setdefault(place, f"{where}: a value that does not fit {field.type}")
+                problems.setdefault(row_number, f"{where}: a value that does not fit {field.type}")
             children.append(became)
         else:
             children.append(child)
@@ -238,11 +238,11 @@ def _of_unscaled(wanted: pa.DataType, scale: int) -> Conversion:
 def _of_scaled(wanted: pa.DataType) -> Conversion:
     def decimals(pairs: pa.Array) -> pa.Array:
         scales, values = pairs.flatten()
-        numbers, found = _whole_numbers(values), pa.nulls(len(pairs), wanted)
+        numbers, scaled = _whole_numbers(values), pa.nulls(len(pairs), wanted)
         for scale in pc.unique(scales.drop_null()).to_pylist():
             of_scale = pc.if_else(pc.equal(scales, scale), numbers, pa.scalar(None, numbers.type))
-            found = pc.coalesce(found, _with_scale(of_scale, scale, wanted))
-        return found
+            scaled = pc.coalesce(scaled, _with_scale(of_scale, scale, wanted))
+        return scaled
 
     return decimals
 
@@ -292,9 +292,9 @@ def _whole_numbers(texts: pa.Array) -> pa.Array:
     signs = np.zeros(len(texts), np.uint8)
     signs[is_one] = np.where(raw[starts[is_one]] > _POSITIVE_MAX, 255, 0)
     words = np.repeat(signs[:, None], _BYTES_MAX, axis=1)
-    for place in range(int(lengths.max(initial=0))):
-        (inside,) = np.nonzero(lengths > place)
-        words[inside, place] = raw[(starts + lengths)[inside] - 1 - place]
+    for byte_index in range(int(lengths.max(initial=0))):
+        (inside,) = np.nonzero(lengths > byte_index)
+        words[inside, byte_index] = raw[(starts + lengths)[inside] - 1 - byte_index]
     validity = pa.array(is_one).buffers()[1]
     numbers = pa.Array.from_buffers(_WHOLE, len(texts), [validity, pa.py_buffer(words)])
     return _fitting(numbers, _DIGITS_MAX - 1)

@@ -50,15 +50,15 @@ def _without_z(texts: pa.Array) -> pa.Array:
 def _read(texts: pa.Array, usual: str, wanted: pa.DataType, number: pa.DataType, parse: Parse) -> pa.Array:
     is_usual = pc.fill_null(pc.match_substring_regex(texts, usual), False)
     try:
-        found = pc.if_else(is_usual, texts, pa.scalar(None, texts.type)).cast(wanted)
+        values = pc.if_else(is_usual, texts, pa.scalar(None, texts.type)).cast(wanted)
     except pa.ArrowInvalid:
         # One of them is a 30th of February, say.
-        is_usual, found = pa.array([False] * len(texts)), pa.nulls(len(texts), wanted)
+        is_usual, values = pa.array([False] * len(texts)), pa.nulls(len(texts), wanted)
     is_unread = pc.and_(pc.invert(is_usual), texts.is_valid())
     if not pc.any(is_unread).as_py():
-        return found
+        return values
     is_unread = pc.and_(is_unread, pc.invert(pc.fill_null(pc.match_substring_regex(texts, _NUMBER), True)))
     read = [
         parse(text) if is_one else None for text, is_one in zip(texts.to_pylist(), is_unread.to_pylist(), strict=True)
     ]
-    return pc.coalesce(found, pa.array(read, number).cast(wanted))
+    return pc.coalesce(values, pa.array(read, number).cast(wanted))

@@ -31,8 +31,8 @@ class DebeziumJsonDecoder:
 
     def __init__(self, row: pa.StructType, time_zone: str = "UTC") -> None:
         self._row = row
-        self._events = ReaderBySchema(_event_type(row), lambda place: _Events(row, place, time_zone))
-        self._keys = ReaderBySchema(row, lambda place: _Keys(row, place, time_zone))
+        self._events = ReaderBySchema(_event_type(row), lambda layout: _Events(row, layout, time_zone))
+        self._keys = ReaderBySchema(row, lambda layout: _Keys(row, layout, time_zone))
         self.keys: pa.Array | None = None
         self.problems: dict[int, str] = {}
         self.added: Mapping[str, pa.Array] = {}
@@ -63,11 +63,11 @@ class DebeziumJsonDecoder:
 class _Events:
     """Reads events of one schema, or without."""
 
-    def __init__(self, row: pa.StructType, place: Place, time_zone: str) -> None:
+    def __init__(self, row: pa.StructType, layout: Place, time_zone: str) -> None:
         wires = Wires(row, time_zone)
-        self._row, self._wires = row, wires.alone() if place.schema is None else wires.of_events(place.schema)
+        self._row, self._wires = row, wires.alone() if layout.schema is None else wires.of_events(layout.schema)
         written = _event_type(written_row(row, self._wires))
-        self._reader = StructReader(written, place, time_zone)
+        self._reader = StructReader(written, layout, time_zone)
         self.problems: dict[int, str] = {}
 
     def decode(self, texts: pa.Array) -> pa.StructArray:
@@ -86,10 +86,10 @@ class _Events:
 class _Keys:
     """Reads keys of one schema, or without."""
 
-    def __init__(self, row: pa.StructType, place: Place, time_zone: str) -> None:
+    def __init__(self, row: pa.StructType, layout: Place, time_zone: str) -> None:
         wires = Wires(row, time_zone)
-        self._row, self._wires = row, wires.alone() if place.schema is None else wires.of_keys(place.schema)
-        self._reader = StructReader(written_row(row, self._wires), place, time_zone)
+        self._row, self._wires = row, wires.alone() if layout.schema is None else wires.of_keys(layout.schema)
+        self._reader = StructReader(written_row(row, self._wires), layout, time_zone)
         self.problems: dict[int, str] = {}
 
     def decode(self, texts: pa.Array) -> pa.StructArray:

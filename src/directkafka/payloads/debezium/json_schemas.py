@@ -83,8 +83,8 @@ class ReaderBySchema:
         """
         self.problems = {}
         parts, places = [pa.nulls(0, self._type)], [np.empty(0, np.int64)]
-        for place, rows, part in self._parts(texts):
-            parts.append(self._read(place, rows, part))
+        for layout, rows, part in self._parts(texts):
+            parts.append(self._read(layout, rows, part))
             places.append(rows)
         order = np.concatenate(places)
         whole = parts[1] if len(parts) == len(places) == 2 else pa.concat_arrays(parts)
@@ -118,15 +118,15 @@ class ReaderBySchema:
     def _looked_through(self, texts: pa.Array, rows: Rows) -> Iterator[tuple[Place, Rows, pa.Array]]:
         """Texts of which it takes a parser to know whether they have a schema."""
         schemas, payloads = self._schemas.decode(texts).flatten()
-        found = pc.if_else(payloads.is_valid(), schemas, pa.scalar(None, pa.string())).dictionary_encode()
-        names = [*found.dictionary.to_pylist(), None]
-        numbers = pc.fill_null(found.indices, len(names) - 1).to_numpy(zero_copy_only=False)
+        encoded_schemas = pc.if_else(payloads.is_valid(), schemas, pa.scalar(None, pa.string())).dictionary_encode()
+        names = [*encoded_schemas.dictionary.to_pylist(), None]
+        numbers = pc.fill_null(encoded_schemas.indices, len(names) - 1).to_numpy(zero_copy_only=False)
         for number in np.unique(numbers).tolist():
             inside = np.flatnonzero(numbers == number)
             yield Place(names[number]), rows[inside], _taken(texts, inside)
 
-    def _read(self, place: Place, rows: Rows, texts: pa.Array) -> pa.Array:
-        reader = self._reader(place)
+    def _read(self, layout: Place, rows: Rows, texts: pa.Array) -> pa.Array:
+        reader = self._reader(layout)
         if isinstance(reader, str):
             self.problems.update(dict.fromkeys(rows.tolist(), reader))
             return pa.nulls(len(rows), self._type)
@@ -134,15 +134,15 @@ class ReaderBySchema:
         self.problems.update({int(rows[number]): problem for number, problem in reader.problems.items()})
         return part
 
-    def _reader(self, place: Place) -> Reader | str:
-        if place not in self._readers:
+    def _reader(self, layout: Place) -> Reader | str:
+        if layout not in self._readers:
             if len(self._readers) > _SCHEMAS_MAX:
                 return f"its schema was not read: {_SCHEMAS_MAX} others are known"
             try:
-                self._readers[place] = self._reader_of(place)
+                self._readers[layout] = self._reader_of(layout)
             except ValueError as error:
-                self._readers[place] = str(error)
-        return self._readers[place]
+                self._readers[layout] = str(error)
+        return self._readers[layout]
 
 
 def _taken(texts: pa.Array, rows: Rows) -> pa.Array:
@@ -180,15 +180,15 @@ class StructReader:
 
     Args:
         type: the struct.
-        place: where they stand: cut out, as the payload behind a schema, or alone. The last may still be a payload.
+        layout: where they stand: cut out, as the payload behind a schema, or alone. The last may still be a payload.
         time_zone: of timestamps that name none.
     """
 
-    def __init__(self, type: pa.StructType, place: Place, time_zone: str) -> None:
+    def __init__(self, type: pa.StructType, layout: Place, time_zone: str) -> None:
         self._type = type
-        has_schema = place.schema is not None and not place.is_cut_out
+        has_schema = layout.schema is not None and not layout.is_cut_out
         # A struct may have a field of that name itself.
-        self._has_payload = has_schema or not (place.is_cut_out or PAYLOAD in type.names)
+        self._has_payload = has_schema or not (layout.is_cut_out or PAYLOAD in type.names)
         alone = [] if has_schema else list(type)
         behind = [pa.field(PAYLOAD, type)] if self._has_payload else []
         self._decoder = JsonDecoder(pa.struct([*alone, *behind]), time_zone)

@@ -50,12 +50,12 @@ def positions_of(source: pa.StructArray) -> pa.Array:
         for name, array in zip(source.type.names, source.flatten(), strict=True)
         if array.null_count < len(array)
     }
-    found = [
+    positions = [
         _decimals(fields["lsn"].cast(pa.int64())) if "lsn" in fields else None,
         _of_files(fields["file"], fields["pos"].cast(pa.int64())) if {"file", "pos"} <= fields.keys() else None,
         _of_lsns(fields["commit_lsn"], fields.get("change_lsn")) if "commit_lsn" in fields else None,
     ]
-    known = [array for array in found if array is not None and array.null_count < len(array)]
+    known = [array for array in positions if array is not None and array.null_count < len(array)]
     return pc.coalesce(*known) if known else pa.nulls(len(source), POSITION)
 
 

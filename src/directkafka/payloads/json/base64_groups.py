@@ -23,7 +23,7 @@ def read_groups(digit: Callable[[int], int], give_back: Callable[[], None] = lam
     Raises:
         MalformedJsonError: it is no base64.
     """
-    found = bytearray()
+    decoded = bytearray()
     while (first := digit(0)) != END:
         group = [first, digit(1)]
         if END in group or PADDING in group:
@@ -37,20 +37,20 @@ def read_groups(digit: Callable[[int], int], give_back: Callable[[], None] = lam
         if group[2] == PADDING != group[3]:
             raise MalformedJsonError("no base64")
         size = 3 - group.count(PADDING)
-        bits = sum((one if one >= 0 else 0) << 6 * (3 - number) for number, one in enumerate(group))
-        found += bits.to_bytes(3, "big")[:size]
-    return bytes(found)
+        bits = sum((value if value >= 0 else 0) << 6 * (3 - number) for number, value in enumerate(group))
+        decoded += bits.to_bytes(3, "big")[:size]
+    return bytes(decoded)
 
 
-def digit_of(found: str, index: int, more: Iterator[str] | None = None) -> int:
+def digit_of(character: str, index: int, more: Iterator[str] | None = None) -> int:
     """A base64 digit's six bits, or what stands in its place; ``more`` is what follows where spaces are passed."""
-    while more is not None and index == 0 and found <= " ":
-        found = next(more, '"')
-    if found == "=":
+    while more is not None and index == 0 and character <= " ":
+        character = next(more, '"')
+    if character == "=":
         return PADDING
-    if found == '"':
+    if character == '"':
         return END
-    value = _DIGITS.find(found)
+    value = _DIGITS.find(character)
     if value < 0:
         raise MalformedJsonError("no base64")
     return value

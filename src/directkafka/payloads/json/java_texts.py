@@ -91,7 +91,7 @@ def _copied_token(tokens: Tokens, at: Token | None) -> str:
 
 
 def _quote(text: str) -> str:
-    return '"' + _TO_QUOTE.sub(lambda found: _QUOTED.get(found[0]) or _escaped(found[0]), text) + '"'
+    return '"' + _TO_QUOTE.sub(lambda match: _QUOTED.get(match[0]) or _escaped(match[0]), text) + '"'
 
 
 def _escaped(character: str) -> str:

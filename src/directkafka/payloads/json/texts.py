@@ -189,8 +189,8 @@ def _escaped(texts: pa.Array) -> pa.Array:
 
 
 def _replaced(texts: pa.Array, pair: tuple[str, str]) -> pa.Array:
-    found, replacement = pair
-    return pc.if_else(pc.equal(texts, found), replacement, texts)
+    original, replacement = pair
+    return pc.if_else(pc.equal(texts, original), replacement, texts)
 
 
 def _is_list(kind: pa.DataType) -> bool:
@@ -228,5 +228,5 @@ def base64_texts(array: pa.Array) -> pa.Array:
     texts[last[missing > 0] - 1] = ord("=")
     texts[last[missing > 1] - 2] = ord("=")
     buffers = [None, pa.py_buffer(4 * ends), pa.py_buffer(texts)]
-    found = pa.Array.from_buffers(pa.large_string(), len(values), buffers).cast(pa.string())
-    return found if array.null_count == 0 else pc.if_else(pc.is_valid(array), found, pa.scalar(None, pa.string()))
+    encoded = pa.Array.from_buffers(pa.large_string(), len(values), buffers).cast(pa.string())
+    return encoded if array.null_count == 0 else pc.if_else(pc.is_valid(array), encoded, pa.scalar(None, pa.string()))

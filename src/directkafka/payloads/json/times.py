@@ -36,8 +36,8 @@ _INT32_MAX: Final = 2**31 - 1
 def date(text: str) -> int | None:
     """Days from 1970 to a date; None where the text is none."""
     for candidate in (text, text.replace("GMT", "")):
-        if (found := _DATE.fullmatch(candidate.strip(_SPACES))) is not None:
-            sign, *fields = found.groups()
+        if (match := _DATE.fullmatch(candidate.strip(_SPACES))) is not None:
+            sign, *fields = match.groups()
             year, month, day = (int(field or 1) for field in fields)
             if (days := days_of(-year if sign == "-" else year, month, day)) is not None:
                 return days
@@ -82,10 +82,10 @@ def _parsed(text: str, default: tzinfo) -> tuple[int, tzinfo | None, bool, bool]
     """Local microseconds, the zone, whether there is no date, and whether the text names a zone."""
     trimmed = text.strip(_SPACES)
     alone = _TIME_ALONE.fullmatch(trimmed) if text[:1] == trimmed[:1] or not trimmed.startswith("T") else None
-    found = alone or _TIMESTAMP.fullmatch(trimmed)
-    if found is None:
+    match = alone or _TIMESTAMP.fullmatch(trimmed)
+    if match is None:
         return None
-    fields = {name.removeprefix("_"): value for name, value in found.groupdict().items() if value is not None}
+    fields = {name.removeprefix("_"): value for name, value in match.groupdict().items() if value is not None}
     if alone is not None and trimmed[0] != "T" and "minute" not in fields:
         return None
     hour, minute, second = (int(fields.get(name, 0)) for name in ("hour", "minute", "second"))
@@ -168,5 +168,5 @@ def fixed_offset_us(name: str) -> int:
     Raises:
         ZoneInfoNotFoundError: there is no such zone.
     """
-    found = time_zone(name)
-    return offset_us(0, found) if isinstance(found, timezone) else -_INT64_MAX - 1
+    zone = time_zone(name)
+    return offset_us(0, zone) if isinstance(zone, timezone) else -_INT64_MAX - 1

@@ -112,24 +112,24 @@ class Tokens:
             return self._after_name()
         if self._is_unread:
             self._read_string()
-        found = self._skip_space(at_end="")
-        if found == "":
+        character = self._skip_space(at_end="")
+        if character == "":
             if len(self._scopes) > 1:
                 raise MalformedJsonError("the text ends too early")
             self.current = None
             return None
-        if found in "}]":
-            return self._close(found)
+        if character in "}]":
+            return self._close(character)
         scope = self._scopes[-1]
         scope.index += 1
         if scope.kind and scope.index > 0:
-            if found != ",":
-                raise MalformedJsonError(f"{found!r} in place of a comma")
-            found = self._skip_space()
+            if character != ",":
+                raise MalformedJsonError(f"{character!r} in place of a comma")
+            character = self._skip_space()
         if scope.kind != "{":
-            self.current = self._begin(self._value(found))
+            self.current = self._begin(self._value(character))
             return self.current
-        scope.name = self._name(found)
+        scope.name = self._name(character)
         self.current = Token.NAME
         if (colon := self._skip_space()) != ":":
             raise MalformedJsonError(f"{colon!r} in place of a colon")
@@ -146,12 +146,12 @@ class Tokens:
         if self.current not in _STARTS:
             return
         while depth:
-            found = self.next()
-            if found is None:
+            token = self.next()
+            if token is None:
                 if len(self._scopes) > 1:
                     raise MalformedJsonError("the text ends too early")
                 return
-            depth += (found in _STARTS) - (found in (Token.OBJECT_END, Token.ARRAY_END))
+            depth += (token in _STARTS) - (token in (Token.OBJECT_END, Token.ARRAY_END))
 
     def string(self) -> str:
         """The string at the parser's place.
@@ -173,9 +173,9 @@ class Tokens:
             MalformedJsonError: it is no base64; what is left of the string is passed over by the next token.
         """
         if self._is_unread:
-            found = read_groups(self._base64_digit, self._give_back)
+            decoded = read_groups(self._base64_digit, self._give_back)
             self._is_unread = False
-            return found
+            return decoded
         digits = iter(self.string())
         return read_groups(lambda index: digit_of(next(digits, '"'), index, digits))
 
@@ -185,24 +185,24 @@ class Tokens:
 
     def _base64_digit(self, index: int) -> int:
         while True:
-            found = self._text[self._at : self._at + 1]
-            if not found:
+            character = self._text[self._at : self._at + 1]
+            if not character:
                 raise MalformedJsonError("a string that does not end")
             self._at += 1
-            if found != "\\":
-                if found > " " or index:
-                    return digit_of(found, index)
+            if character != "\\":
+                if character > " " or index:
+                    return digit_of(character, index)
                 continue
-            found, self._at = self._escape_at(self._at)
-            if found > " " or index:
-                value = digit_of(found, index)
+            character, self._at = self._escape_at(self._at)
+            if character > " " or index:
+                value = digit_of(character, index)
                 if value == END or (value == PADDING and index < 2):
                     raise MalformedJsonError("no base64")
                 return value
 
     def _after_name(self) -> Token | None:
-        found, self._value_of_name = self._value_of_name, None
-        self.current = found if found is None else self._begin(found)
+        token, self._value_of_name = self._value_of_name, None
+        self.current = token if token is None else self._begin(token)
         return self.current
 
     def _begin(self, token: Token) -> Token:
@@ -213,40 +213,40 @@ class Tokens:
                 raise MalformedJsonError(f"more than {DEPTH_MAX} scopes in one another")
         return token
 
-    def _close(self, found: str) -> Token:
-        if self._scopes[-1].kind != {"}": "{", "]": "["}[found]:
-            raise MalformedJsonError(f"{found!r} ends what has not begun")
+    def _close(self, bracket: str) -> Token:
+        if self._scopes[-1].kind != {"}": "{", "]": "["}[bracket]:
+            raise MalformedJsonError(f"{bracket!r} ends what has not begun")
         self._scopes.pop()
-        self.current = Token.OBJECT_END if found == "}" else Token.ARRAY_END
+        self.current = Token.OBJECT_END if bracket == "}" else Token.ARRAY_END
         return self.current
 
     def _skip_space(self, *, at_end: str | None = None) -> str:
         """The next character that is no space, which is passed."""
         self._at = _SPACE.match(self._text, self._at).end()  # type: ignore[union-attr]
-        found = self._text[self._at : self._at + 1]
-        if not found:
+        character = self._text[self._at : self._at + 1]
+        if not character:
             if at_end is None:
                 raise MalformedJsonError("the text ends too early")
             return at_end
         self._at += 1
-        if found < " ":
-            raise MalformedJsonError(f"a control character {found!r}")
-        if found == "/":
+        if character < " ":
+            raise MalformedJsonError(f"a control character {character!r}")
+        if character == "/":
             raise MalformedJsonError("a comment")
-        return found
+        return character
 
-    def _name(self, found: str) -> str:
-        if found not in _NOT_PLAIN:
-            raise MalformedJsonError(f"{found!r} in place of a name")
-        name = self._quoted(found)
+    def _name(self, character: str) -> str:
+        if character not in _NOT_PLAIN:
+            raise MalformedJsonError(f"{character!r} in place of a name")
+        name = self._quoted(character)
         if len(name) > NAME_LENGTH_MAX:
             raise MalformedJsonError(f"a name of more than {NAME_LENGTH_MAX} characters")
         return name
 
-    def _value(self, found: str) -> Token:
+    def _value(self, character: str) -> Token:
         self._string = None
-        token = _FIRST.get(found)
-        match found:
+        token = _FIRST.get(character)
+        match character:
             case '"':
                 self._is_unread = True
             case "'":
@@ -254,19 +254,19 @@ class Tokens:
             case "{" | "[":
                 pass
             case "t" | "f" | "n":
-                word, token = _LITERALS[found]
+                word, token = _LITERALS[character]
                 self._word(word)
             case "N" | "I":
-                token = self._number_word("NaN" if found == "N" else "Infinity", 1)
+                token = self._number_word("NaN" if character == "N" else "Infinity", 1)
             case "-" | "+":
-                token = self._signed(found)
-            case _ if _is_digit(found):
+                token = self._signed(character)
+            case _ if _is_digit(character):
                 self._at -= 1
                 token = self._read_number("")
             case _:
-                if _is_part_of_word(found) and not unicodedata.category(found).startswith(("N", "M", "C")):
-                    raise self._unknown_word(found)
-                raise MalformedJsonError(f"{found!r} in place of a value")
+                if _is_part_of_word(character) and not unicodedata.category(character).startswith(("N", "M", "C")):
+                    raise self._unknown_word(character)
+                raise MalformedJsonError(f"{character!r} in place of a value")
         assert token is not None, "each of the cases has one, or raises"
         return token
 
@@ -360,11 +360,11 @@ class Tokens:
                 raise MalformedJsonError("a string that does not end")
             if length > STRING_LENGTH_MAX:
                 raise MalformedJsonError(f"a string of more than {STRING_LENGTH_MAX} characters")
-            found = special.group()
-            if found == quote:
+            character = special.group()
+            if character == quote:
                 return "".join(parts)
-            if found != "\\":
-                raise MalformedJsonError(f"a control character {found!r} in a string")
+            if character != "\\":
+                raise MalformedJsonError(f"a control character {character!r} in a string")
             escaped, self._at = self._escape_at(self._at)
             parts.append(escaped)
 
@@ -386,12 +386,12 @@ class Tokens:
         return chr(int(digits.group(), 16)), at + 5
 
 
-def _is_digit(found: str) -> bool:
-    return found != "" and found in string.digits
+def _is_digit(character: str) -> bool:
+    return character != "" and character in string.digits
 
 
-def _is_part_of_word(found: str) -> bool:
+def _is_part_of_word(character: str) -> bool:
     """Whether Java takes a character for a part of an identifier."""
-    if not found or found > "\uffff":
+    if not character or character > "\uffff":
         return False
-    return found.isalnum() or unicodedata.category(found) in _PARTS_OF_WORDS or found in _IGNORABLE
+    return character.isalnum() or unicodedata.category(character) in _PARTS_OF_WORDS or character in _IGNORABLE

@@ -158,11 +158,11 @@ class JsonReader:
                 tokens.next()
             if tokens.current in (None, Token.NULL):
                 return None
-            found = convert(tokens, tokens.current)
-            if found is _NOTHING:
+            value = convert(tokens, tokens.current)
+            if value is _NOTHING:
                 what = repr(tokens.string()[:20]) if tokens.current is Token.STRING else tokens.current.value
                 raise MismatchError(f"{what} in place of {kind}")
-            return found
+            return value
 
         return at_value
 
@@ -203,8 +203,8 @@ class JsonReader:
     def _time(tokens: Tokens, at: Token, parse: Callable[[str], int | None]) -> Any:
         if at is not Token.STRING or not tokens.string():
             return _NOTHING
-        found = parse(clean(tokens.string()))
-        return _NOTHING if found is None else found
+        microseconds = parse(clean(tokens.string()))
+        return _NOTHING if microseconds is None else microseconds
 
 
 #: In place of a value: the token is none of those that the type takes.
@@ -218,11 +218,11 @@ def _boolean(_tokens: Tokens, at: Token) -> Any:
 def _integer(tokens: Tokens, at: Token, bits: int) -> Any:
     if at is not Token.INTEGER:
         return _NOTHING
-    found = int(tokens.number)
+    number = int(tokens.number)
     # Java takes 128 to 255 for bytes as well.
-    if not -(1 << bits - 1) <= found < (1 << 8 if bits == 8 else 1 << bits - 1):
+    if not -(1 << bits - 1) <= number < (1 << 8 if bits == 8 else 1 << bits - 1):
         raise MismatchError(f"{tokens.number[:40]}, which has more than {bits} bits")
-    return found - 256 if bits == 8 and found > 127 else found
+    return number - 256 if bits == 8 and number > 127 else number
 
 
 def _double(tokens: Tokens, at: Token) -> Any:
@@ -279,8 +279,8 @@ def _binary(tokens: Tokens, at: Token) -> Any:
 def _date(tokens: Tokens, at: Token) -> Any:
     if at is not Token.STRING or not tokens.string():
         return _NOTHING
-    found = times.date(clean(tokens.string()))
-    return _NOTHING if found is None else found
+    days = times.date(clean(tokens.string()))
+    return _NOTHING if days is None else days
 
 
 def _decimal(tokens: Tokens, at: Token, kind: Any) -> Any:
@@ -292,10 +292,10 @@ def _decimal(tokens: Tokens, at: Token, kind: Any) -> Any:
         return _NOTHING
     if _DECIMAL.fullmatch(text) is None:
         return _NOTHING
-    found = Decimal(text)
-    if found and found.adjusted() > kind.precision - kind.scale:
+    number = Decimal(text)
+    if number and number.adjusted() > kind.precision - kind.scale:
         raise MismatchError(f"a number that no {kind} holds")
-    rounded = found.quantize(Decimal(1).scaleb(-kind.scale), rounding=ROUND_HALF_UP, context=_WIDE)
+    rounded = number.quantize(Decimal(1).scaleb(-kind.scale), rounding=ROUND_HALF_UP, context=_WIDE)
     if len(rounded.as_tuple().digits) > kind.precision and rounded:
         raise MismatchError(f"a number that no {kind} holds")
     return rounded

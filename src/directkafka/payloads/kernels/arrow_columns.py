@@ -24,15 +24,15 @@ END_WIDTH: Final = 5
 COLUMN_FIELDS: Final = 6
 
 
-def column_line(made: pa.Array, found: pa.Array) -> list[int]:
+def column_line(made: pa.Array, original: pa.Array) -> list[int]:
     """A line of the table.
 
     Args:
         made: what the kernel reads.
-        found: what says which rows are null; it begins with the same row of its buffers.
+        original: what says which rows are null; it begins with the same row of its buffers.
     """
     buffers = [None if buffer is None else buffer.address for buffer in made.buffers()]
-    validity = found.buffers()[0] if found.null_count else None
+    validity = original.buffers()[0] if original.null_count else None
     kind, values, ends, width, end_width = made.type, 0, 0, 0, 0
     if pa.types.is_list(kind) or pa.types.is_map(kind) or pa.types.is_large_list(kind):
         ends, end_width = buffers[1] or 0, 8 if pa.types.is_large_list(kind) else 4
@@ -66,8 +66,8 @@ def address_of(columns: Any, column: int, row: int, width: int) -> int:
 def bit_of(columns: Any, column: int, row: int) -> int:
     """A truth value, which is a bit."""
     bit = columns[column * COLUMN_FIELDS + FIRST_ROW] + row
-    found: int = (load8(columns[column * COLUMN_FIELDS + VALUES] + (bit >> 3)) >> (bit & 7)) & 1
-    return found
+    value: int = (load8(columns[column * COLUMN_FIELDS + VALUES] + (bit >> 3)) >> (bit & 7)) & 1
+    return value
 
 
 @helper
@@ -75,8 +75,8 @@ def number_of(columns: Any, column: int, row: int) -> int:
     """A whole number of 1, 4 or 8 bytes."""
     width = columns[column * COLUMN_FIELDS + WIDTH]
     at = address_of(columns, column, row, width)
-    found: int = load64(at) if width == 8 else load32(at)
-    return found
+    number: int = load64(at) if width == 8 else load32(at)
+    return number
 
 
 @helper
@@ -84,8 +84,8 @@ def end_of(columns: Any, column: int, row: int) -> int:
     """Where the text or the list before a row ends."""
     width = columns[column * COLUMN_FIELDS + END_WIDTH]
     at = columns[column * COLUMN_FIELDS + ENDS] + (columns[column * COLUMN_FIELDS + FIRST_ROW] + row) * width
-    found: int = load64(at) if width == 8 else load32(at)
-    return found
+    end: int = load64(at) if width == 8 else load32(at)
+    return end
 
 
 @helper

@@ -28,17 +28,17 @@ def read_varint(at: int, end: int) -> tuple[int, int]:
     """A number, seven bits a byte: the position behind it, and its 64 bits."""
     if at >= end:
         return CUT_OFF, 0
-    found = load8(at)
+    byte = load8(at)
     at += 1
-    if found < 0x80:
-        return at, found
-    value, shift = found & 0x7F, 7
+    if byte < 0x80:
+        return at, byte
+    value, shift = byte & 0x7F, 7
     while at < end:
-        found = load8(at)
+        byte = load8(at)
         at += 1
-        value |= (found & 0x7F) << shift
-        if found < 0x80:
-            if shift == _LAST_SHIFT and found > 1:
+        value |= (byte & 0x7F) << shift
+        if byte < 0x80:
+            if shift == _LAST_SHIFT and byte > 1:
                 return TOO_LARGE, 0
             return at, value
         shift += 7
@@ -64,8 +64,8 @@ def _is_continued(at: int, end: int, count: int) -> bool:
     """Whether so many bytes are here that go on with a character."""
     if at + count > end:
         return False
-    for place in range(at, at + count):  # noqa: SIM110 - as numba compiles it
-        if (load8(place) & 0xC0) != 0x80:
+    for position in range(at, at + count):  # noqa: SIM110 - as numba compiles it
+        if (load8(position) & 0xC0) != 0x80:
             return False
     return True
 
@@ -77,25 +77,25 @@ def is_utf8(at: int, end: int) -> bool:
         if at + 8 <= end and (load64(at) & _HIGH_BITS) == 0:
             at += 8
             continue
-        found = load8(at)
-        if found < 0x80:
+        first = load8(at)
+        if first < 0x80:
             at += 1
-        elif 0xC2 <= found <= 0xDF:
+        elif 0xC2 <= first <= 0xDF:
             if not _is_continued(at + 1, end, 1):
                 return False
             at += 2
-        elif 0xE0 <= found <= 0xEF:
+        elif 0xE0 <= first <= 0xEF:
             if not _is_continued(at + 1, end, 2):
                 return False
             second = load8(at + 1)
-            if (found == 0xE0 and second < 0xA0) or (found == 0xED and second > 0x9F):
+            if (first == 0xE0 and second < 0xA0) or (first == 0xED and second > 0x9F):
                 return False
             at += 3
-        elif 0xF0 <= found <= 0xF4:
+        elif 0xF0 <= first <= 0xF4:
             if not _is_continued(at + 1, end, 3):
                 return False
             second = load8(at + 1)
-            if (found == 0xF0 and second < 0x90) or (found == 0xF4 and second > 0x8F):
+            if (first == 0xF0 and second < 0x90) or (first == 0xF4 and second > 0x8F):
                 return False
             at += 4
         else:

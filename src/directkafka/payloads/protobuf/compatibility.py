@@ -55,14 +55,14 @@ def check_readable(writer: ProtobufSchema, message: str, reader: ProtobufSchema)
         by_number = {field.number: field for field in writer.messages[theirs].fields}
         _check_oneofs(by_number, reader.messages[ours], path)
         for field in reader.messages[ours].fields:
-            found = by_number.get(field.number)
-            if found is None:
+            writer_field = by_number.get(field.number)
+            if writer_field is None:
                 continue
             below = f"{path}.{field.name}" if path else field.name
-            if reason := _difference(found, field):
+            if reason := _difference(writer_field, field):
                 raise ValueError(f"{below}: {reason}")
             if field.kind in (MESSAGE, GROUP):
-                waiting.append((found.type_name, field.type_name, below))
+                waiting.append((writer_field.type_name, field.type_name, below))
 
 
 def as_written(writer: ProtobufSchema, message: str, reader: ProtobufSchema) -> ProtobufSchema:
@@ -80,11 +80,11 @@ def as_written(writer: ProtobufSchema, message: str, reader: ProtobufSchema) -> 
         by_number = {field.number: field for field in writer.messages[theirs].fields}
         fields = []
         for field in reader.messages[ours].fields:
-            found = by_number.get(field.number)
-            is_told = found is None or found.has_presence or found.is_repeated or bool(field.oneof)
+            writer_field = by_number.get(field.number)
+            is_told = writer_field is None or writer_field.has_presence or writer_field.is_repeated or bool(field.oneof)
             fields.append(field if is_told or not field.has_presence else replace(field, has_presence=False))
-            if found is not None and field.kind in (MESSAGE, GROUP) and found.type_name:
-                waiting.append((found.type_name, field.type_name))
+            if writer_field is not None and field.kind in (MESSAGE, GROUP) and writer_field.type_name:
+                waiting.append((writer_field.type_name, field.type_name))
         messages[ours] = replace(messages[ours], fields=tuple(fields))
     return replace(reader, messages=messages)
 
@@ -93,9 +93,9 @@ def _check_oneofs(by_number: Mapping[int, ProtobufField], reader: ProtobufMessag
     """Of fields that a record may have at once, a oneof would keep the last one alone."""
     oneofs: dict[str, set[str]] = {}
     for field in reader.fields:
-        found = by_number.get(field.number)
-        if field.oneof and found is not None:
-            oneofs.setdefault(field.oneof, set()).add(found.oneof or f"field {found.number}")
+        writer_field = by_number.get(field.number)
+        if field.oneof and writer_field is not None:
+            oneofs.setdefault(field.oneof, set()).add(writer_field.oneof or f"field {writer_field.number}")
     for name, theirs in oneofs.items():
         if len(theirs) > 1:
             where = f"{path}.{name}" if path else name

@@ -55,7 +55,7 @@ class _Field:
 
     Attributes:
         path: of the field.
-        place: of its column in the struct.
+        index: of its column in the struct.
         tag, operation: as the kernel takes them.
         prepare: makes of its values what the kernel reads.
         is_map: whether the column is a map.
@@ -65,7 +65,7 @@ class _Field:
     """
 
     path: str
-    place: int
+    index: int
     tag: int
     operation: int
     prepare: Callable[[pa.Array], pa.Array]
@@ -117,12 +117,12 @@ class _Message:
         message = schema.messages[name] if name in schema.messages else WELL_KNOWN[name]
         fields = {field.name: field for field in message.fields}
         self._fields = []
-        for place in range(kind.num_fields):
-            column = kind.field(place)
+        for index in range(kind.num_fields):
+            column = kind.field(index)
             if column.name not in fields:
                 raise ValueError(f"message {name}{_at(path)} has no field {column.name!r}, and the rows have one")
             below = f"{path}.{column.name}" if path else column.name
-            self._fields.append(self._field(fields[column.name], column.type, place, below))
+            self._fields.append(self._field(fields[column.name], column.type, index, below))
         self._sizes = RecordSizes()
 
     def encode(self, rows: pa.Array, prefix: bytes = b"") -> pa.Array:
@@ -133,7 +133,7 @@ class _Message:
         kept = [rows]
         self._check_oneofs(rows)
         for number, field in enumerate(self._fields):
-            outer = rows.field(field.place)
+            outer = rows.field(field.index)
             inner, is_packed = outer, False
             if field.is_repeated or field.is_map:
                 inner = _entries(outer) if field.is_map else outer.values
@@ -152,12 +152,12 @@ class _Message:
         result = np.zeros(1, np.int64)
 
         def write(row: int, out: Any, ends: Any) -> int:
-            found: int = op.write_messages(
+            next_row: int = op.write_messages(
                 before.ctypes.data, len(prefix), lines, table, row, len(rows), out.ctypes.data, len(out), ends, result
             )
             if result[0] >= 0:
-                raise ValueError(f"row {found}: {self._fields[int(result[0])].path} has a null in its list or map")
-            return found
+                raise ValueError(f"row {next_row}: {self._fields[int(result[0])].path} has a null in its list or map")
+            return next_row
 
         made = written(rows, write, self._sizes)
         del kept
@@ -167,13 +167,13 @@ class _Message:
         counts: dict[str, Any] = {}
         for field in self._fields:
             if field.oneof:
-                is_there = rows.field(field.place).is_valid().to_numpy(zero_copy_only=False).astype(np.int8)
+                is_there = rows.field(field.index).is_valid().to_numpy(zero_copy_only=False).astype(np.int8)
                 counts[field.oneof] = counts.get(field.oneof, 0) + is_there
         for name, count in counts.items():
             if len(count) and count.max() > 1:
                 raise ValueError(f"row {int(count.argmax())}: several fields of the oneof {name} are not null")
 
-    def _field(self, field: ProtobufField, kind: pa.DataType, place: int, path: str) -> _Field:
+    def _field(self, field: ProtobufField, kind: pa.DataType, index: int, path: str) -> _Field:
         entry = self._schema.messages.get(field.type_name)
         is_map = field.is_repeated and entry is not None and entry.is_map_entry
         value = kind
@@ -187,7 +187,7 @@ class _Message:
             value = kind.value_type
         operation, wire_type, prepare = self._value(field, value, path)
         return _Field(
-            path, place, field.number << 3 | wire_type, operation, prepare, is_map,
+            path, index, field.number << 3 | wire_type, operation, prepare, is_map,
             is_repeated=field.is_repeated and not is_map,
             skips_default=not (field.is_repeated or field.has_presence or field.oneof or field.kind == MESSAGE),
             oneof=field.oneof,
@@ -252,16 +252,18 @@ def _cast(values: pa.Array, *, wanted: pa.DataType | None, is_varint: bool, path
 
 def _numbers_of(names: pa.Array, *, numbers: dict[str, int], path: str) -> pa.Array:
     """The numbers of an enum's names; a text of digits is a number that has none, as it is read."""
-    found = pa.array(list(numbers.values()), pa.int64()).take(pc.index_in(names, pa.array(list(numbers), names.type)))
-    if found.null_count == names.null_count:
-        return found
-    others = names.filter(pc.and_(pc.is_null(found), pc.is_valid(names))).unique()
+    known_numbers = pa.array(list(numbers.values()), pa.int64()).take(
+        pc.index_in(names, pa.array(list(numbers), names.type))
+    )
+    if known_numbers.null_count == names.null_count:
+        return known_numbers
+    others = names.filter(pc.and_(pc.is_null(known_numbers), pc.is_valid(names))).unique()
     try:
         added = pc.cast(others, pa.int32())
     except pa.ArrowInvalid as error:
         raise ValueError(f"{path}: no name of the enum, and no number of 32 bits: {error}") from error
     places = pc.index_in(names, others)
-    return pc.coalesce(found, pc.cast(added, pa.int64()).take(places))
+    return pc.coalesce(known_numbers, pc.cast(added, pa.int64()).take(places))
 
 
 def _moments(times: pa.Array) -> pa.Array:

@@ -143,12 +143,12 @@ class Program:
             kind = WRAPPERS[name]
             start = self._start(ProtobufField("value", 1, kind), node)
             return self._block([self._field_line(1, _OPERATIONS[kind], node)], [path], [start])
-        found = self._schema.messages[name]
-        if not found.fields:
+        message = self._schema.messages[name]
+        if not message.fields:
             return self._block([], [], [[START_TRUE, node, 0, 0]])
         fields, paths, starts, child = [], [], [[START_STRUCT, node, 0, 0]], node + 1
         children: dict[str, list[int]] = {}
-        for field in found.fields:
+        for field in message.fields:
             below = f"{path}.{field.name}" if path else field.name
             fields.append(self._field(field, child, below))
             paths.append(below)
@@ -157,7 +157,7 @@ class Program:
                 children.setdefault(field.oneof, []).append(child)
             child = self._behind[child]
         places = {oneof: self._placed(members) for oneof, members in children.items()}
-        for field, line in zip(found.fields, fields, strict=True):
+        for field, line in zip(message.fields, fields, strict=True):
             line[OTHERS], line[OTHER_COUNT] = places.get(field.oneof, 0), len(children.get(field.oneof, ()))
         return self._block(fields, paths, starts)
 
@@ -210,8 +210,8 @@ class Program:
     def _block(self, fields: list[list[int]], paths: list[str], starts: list[list[int]]) -> tuple[int, list[list[int]]]:
         order = sorted(range(len(fields)), key=lambda number: fields[number][NUMBER])
         first = self._placed([each for number in order for each in fields[number]])
-        for place, number in enumerate(order):
-            self.paths[first + place * FIELD_SIZE] = paths[number]
+        for index, number in enumerate(order):
+            self.paths[first + index * FIELD_SIZE] = paths[number]
         block = self._placed(
             [first, len(fields), self._placed([each for start in starts for each in start]), len(starts)]
         )

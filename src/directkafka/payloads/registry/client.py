@@ -120,8 +120,8 @@ class RegistryClient:
 
     @cached_property
     def _context(self) -> str:
-        found = _CONTEXT.search(self._registry.urls[0])
-        return f".{found[1]}" if found else _DEFAULT_CONTEXT
+        match = _CONTEXT.search(self._registry.urls[0])
+        return f".{match[1]}" if match else _DEFAULT_CONTEXT
 
     def _asked_once(self, known: KnownAnswers[Key, Found], key: Key, ask: Callable[[], Found]) -> Found:
         """What never changes is asked for once; that it is not there is believed for some seconds."""
@@ -129,16 +129,16 @@ class RegistryClient:
         missed_at, wanted, cause = self._missed.get(key, (-_MISSED_S, "", ""))
         if now - missed_at < _MISSED_S and key not in known:
             raise SchemaNotFoundError(registry=self._registry.shown, wanted=wanted, cause=cause)
-        if (found := known.get(key)) is not None:
-            return found
+        if (answer := known.get(key)) is not None:
+            return answer
         try:
-            found = ask()
+            answer = ask()
         except SchemaNotFoundError as error:
             self._missed = {old: miss for old, miss in self._missed.items() if now - miss[0] < _MISSED_S}
             self._missed[key] = time.monotonic(), error.wanted, error.cause
             raise
-        known.put(key, found)
-        return found
+        known.put(key, answer)
+        return answer
 
     def version(self, subject: str, version: str) -> RegisteredSchema:
         """A version of a subject's schema.
@@ -154,9 +154,9 @@ class RegistryClient:
         """
         answer = self._version(subject, version)
         number = self._number(answer, f"the subject {subject}")
-        found = self._registered(answer, number)
-        self._schemas.put(number, found)
-        return found
+        registered = self._registered(answer, number)
+        self._schemas.put(number, registered)
+        return registered
 
     def id_of(self, subject: str, text: str, type: str, *, registers: bool) -> int:
         """The number under which a subject has a schema.
@@ -266,7 +266,7 @@ def _asked(registry: Registry) -> str:
 
 
 def _text(answer: dict[str, Any]) -> str:
-    found = answer["schema"]
-    if not isinstance(found, str):
+    schema = answer["schema"]
+    if not isinstance(schema, str):
         raise TypeError("no text")
-    return found
+    return schema

@@ -87,11 +87,11 @@ class RegisteredDecoder:
             SchemaNotFoundError: it does not have a schema, where that is an error.
         """
         texts = plain(texts)
-        found = Texts.of(texts)
+        records = Texts.of(texts)
         nulls = texts.is_null().to_numpy(zero_copy_only=False) if texts.null_count else np.zeros(len(texts), bool)
-        frames = self._frames_of(found, nulls)
+        frames = self._frames_of(records, nulls)
         programs = self._programs_of(frames, nulls)
-        array = self._columns.read(found, frames.starts, programs)
+        array = self._columns.read(records, frames.starts, programs)
         self.problems = dict(sorted({**self._columns.problems, **frames.problems}.items()))
         missing = frames.schemas == NO_SCHEMA
         self.schema_ids = pa.array(frames.schemas.astype(np.uint32).astype(np.int32), mask=missing)
@@ -110,16 +110,20 @@ class RegisteredDecoder:
         # Numbers of schemas have 31 bits.
         named = (frames.messages[rows] << 32) | frames.schemas[rows]
         keys, firsts, places = np.unique(named, return_index=True, return_inverse=True)
-        found = [
+        programs_or_reasons = [
             self._program(key & _NUMBER_MAX, frames.paths[key >> 32], missed, row)
             for key, row in zip(keys.tolist(), rows[firsts].tolist(), strict=True)
         ]
-        known = np.array([program if isinstance(program, int) else IS_UNKNOWN for program in found], np.int64)
+        known = np.array(
+            [program if isinstance(program, int) else IS_UNKNOWN for program in programs_or_reasons], np.int64
+        )
         if len(rows):
             programs[rows] = known[places.reshape(-1)]
-        for row, place in zip(rows.tolist(), places.reshape(-1).tolist(), strict=True) if IS_UNKNOWN in known else ():
-            if known[place] == IS_UNKNOWN:
-                frames.problems[row] = str(found[place])
+        for row, key_index in (
+            zip(rows.tolist(), places.reshape(-1).tolist(), strict=True) if IS_UNKNOWN in known else ()
+        ):
+            if known[key_index] == IS_UNKNOWN:
+                frames.problems[row] = str(programs_or_reasons[key_index])
         return programs
 
     def _replace_guids(self, frames: Frames) -> None:
@@ -127,15 +131,17 @@ class RegisteredDecoder:
         rows, missed = np.flatnonzero(frames.schemas <= FIRST_GUID), list[UUID]()
         # Not all GUIDs: some may stand beside records that are null, or in headers that name nothing.
         codes, firsts, places = np.unique(FIRST_GUID - frames.schemas[rows], return_index=True, return_inverse=True)
-        found = [
+        numbers_or_reasons = [
             self._id_of_guid(frames.guids[code], missed, row)
             for code, row in zip(codes.tolist(), rows[firsts].tolist(), strict=True)
         ]
-        numbers = np.array([NO_SCHEMA if isinstance(number, str) else number for number in found], np.int64)
+        numbers = np.array(
+            [NO_SCHEMA if isinstance(number, str) else number for number in numbers_or_reasons], np.int64
+        )
         frames.schemas[rows] = numbers[places]
-        for row, place in zip(rows.tolist(), places.tolist(), strict=True) if NO_SCHEMA in numbers else ():
-            if numbers[place] == NO_SCHEMA:
-                frames.problems[row] = str(found[place])
+        for row, code_index in zip(rows.tolist(), places.tolist(), strict=True) if NO_SCHEMA in numbers else ():
+            if numbers[code_index] == NO_SCHEMA:
+                frames.problems[row] = str(numbers_or_reasons[code_index])
 
     def _id_of_guid(self, guid: UUID, missed: list[UUID], row: int) -> int | str:
         if len(missed) == _MISSED_MAX and not self._client.knows(guid):

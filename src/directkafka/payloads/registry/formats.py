@@ -51,5 +51,5 @@ def reader_schema_of(payload: Payload, registered: RegisteredSchema) -> tuple[Fi
     of_events = payload.format == "debezium-avro"
     name = "debezium.avro_events" if of_events else f"registry.{payload.format}"
     module = import_module(f"directkafka.payloads.{name}")
-    found: tuple[FieldType, str] = module.reader_schema_of(registered, payload.message)
-    return found
+    reader_schema: tuple[FieldType, str] = module.reader_schema_of(registered, payload.message)
+    return reader_schema

@@ -84,8 +84,8 @@ def _read(texts: Texts, nulls: Any, *, names_messages: bool, has_guids: bool) ->
     }
     problems |= dict.fromkeys(too_large.tolist(), "the number of its schema is above 2147483647, which none has")
     others = ~(has_number | has_guid)
-    for number, found in zip(framed[others].tolist(), magic[others].tolist(), strict=True):
-        problems[number] = f"it begins with the byte 0x{found:02x}, not with 0x00 and a schema's number"
+    for number, byte in zip(framed[others].tolist(), magic[others].tolist(), strict=True):
+        problems[number] = f"it begins with the byte 0x{byte:02x}, not with 0x00 and a schema's number"
     behind = np.where(schemas == NO_SCHEMA, starts, starts + FRAME)
     schemas[named], behind[named] = FIRST_GUID - codes, starts[named] + _GUID_FRAME
     messages, paths = np.zeros(len(starts), np.int64), [FIRST]
@@ -93,9 +93,9 @@ def _read(texts: Texts, nulls: Any, *, names_messages: bool, has_guids: bool) ->
         rows = np.flatnonzero(schemas != NO_SCHEMA)
         found_messages = read_message_indexes(texts.data, behind[rows], texts.ends[1:][rows])
         behind[rows], messages[rows], paths = found_messages.behind, found_messages.codes, found_messages.paths
-        for place, problem in found_messages.problems.items():
-            problems[int(rows[place])] = problem
-        schemas[[int(rows[place]) for place in found_messages.problems]] = NO_SCHEMA
+        for index, problem in found_messages.problems.items():
+            problems[int(rows[index])] = problem
+        schemas[[int(rows[index]) for index in found_messages.problems]] = NO_SCHEMA
     return Frames(schemas, behind, problems, messages, paths, guids)
 
 
@@ -111,18 +111,18 @@ def read_headers(texts: Texts, nulls: Any, headers: pa.Array, name: str, *, name
         name: of the header.
         names_messages: whether a message is named behind the schema.
     """
-    found = read_frames(texts, nulls, names_messages=names_messages)
+    frames = read_frames(texts, nulls, names_messages=names_messages)
     named_rows, own_frames, problems = _of_headers(headers, name, names_messages=names_messages)
     keep = ~nulls[named_rows]
     rows = named_rows[keep]
-    found.schemas[rows] = own_frames.schemas[keep]
-    found.starts[rows] = texts.ends[:-1][rows]
-    found.messages[rows] = own_frames.messages[keep] + len(found.paths)
+    frames.schemas[rows] = own_frames.schemas[keep]
+    frames.starts[rows] = texts.ends[:-1][rows]
+    frames.messages[rows] = own_frames.messages[keep] + len(frames.paths)
     own = {number: problem for number, problem in problems.items() if not nulls[number]}
     named = set(rows.tolist())
-    kept = {number: problem for number, problem in found.problems.items() if number not in named}
-    paths = found.paths + own_frames.paths
-    return Frames(found.schemas, found.starts, kept | own, found.messages, paths, own_frames.guids)
+    kept = {number: problem for number, problem in frames.problems.items() if number not in named}
+    paths = frames.paths + own_frames.paths
+    return Frames(frames.schemas, frames.starts, kept | own, frames.messages, paths, own_frames.guids)
 
 
 def _of_headers(headers: pa.Array, name: str, *, names_messages: bool) -> tuple[Any, Frames, dict[int, str]]:
@@ -133,9 +133,9 @@ def _of_headers(headers: pa.Array, name: str, *, names_messages: bool) -> tuple[
     # Of several in one row the last one.
     last = len(rows) - 1 - np.unique(rows[::-1], return_index=True)[1]
     rows, chosen = rows[last], chosen[last]
-    found = entries.field("value").take(pa.array(chosen))
-    values = Texts.of(found)
-    nulls = found.is_null().to_numpy(zero_copy_only=False)
+    header_values = entries.field("value").take(pa.array(chosen))
+    values = Texts.of(header_values)
+    nulls = header_values.is_null().to_numpy(zero_copy_only=False)
     frames = _read(values, nulls, names_messages=names_messages, has_guids=True)
     # Behind the schema, and the message, there is nothing.
     frames.schemas[frames.starts != values.ends[1:]] = NO_SCHEMA
@@ -145,13 +145,13 @@ def _of_headers(headers: pa.Array, name: str, *, names_messages: bool) -> tuple[
 
 def _numbers(data: Any, starts: Any) -> tuple[Any, Any]:
     """Of each place the byte there, and the number in the four bytes behind it."""
-    digits = [data[starts + place].astype(np.int64) for place in range(FRAME)]
+    digits = [data[starts + index].astype(np.int64) for index in range(FRAME)]
     return digits[0], (digits[1] << 24) | (digits[2] << 16) | (digits[3] << 8) | digits[4]
 
 
 def _guids(data: Any, starts: Any) -> tuple[Any, list[UUID]]:
     """Of each place which of the GUIDs stands there, and the GUIDs."""
     length = _GUID_FRAME - 1
-    found = np.ascontiguousarray(data[starts[:, None] + np.arange(length)]).view(f"V{length}").reshape(-1)
-    different, codes = np.unique(found, return_inverse=True)
-    return codes.reshape(-1), [UUID(bytes=one.tobytes()) for one in different]
+    guid_bytes = np.ascontiguousarray(data[starts[:, None] + np.arange(length)]).view(f"V{length}").reshape(-1)
+    different, codes = np.unique(guid_bytes, return_inverse=True)
+    return codes.reshape(-1), [UUID(bytes=guid.tobytes()) for guid in different]

@@ -60,8 +60,8 @@ class JsonRecords:
         first, last = int(texts.ends[0]), int(texts.ends[-1])
         is_kept = np.ones(last - first, bool)
         fronts = starts - texts.ends[:-1]
-        for place in range(int(fronts.max(initial=0))):
-            is_kept[(texts.ends[:-1] - first + place)[fronts > place]] = False
+        for byte_index in range(int(fronts.max(initial=0))):
+            is_kept[(texts.ends[:-1] - first + byte_index)[fronts > byte_index]] = False
         ends = np.concatenate([[0], np.cumsum(behind - starts)])
         data = pa.py_buffer(texts.data[first:last][is_kept])
         column = pa.Array.from_buffers(pa.large_binary(), len(starts), [None, pa.py_buffer(ends), data])

@@ -45,11 +45,11 @@ def message_indexes(indexes: tuple[int, ...]) -> bytes:
 
 def _number(value: int) -> bytes:
     """A number that is not below 0, in zig-zag."""
-    rest, found = value << 1, bytearray()
+    rest, groups = value << 1, bytearray()
     while rest > 0x7F:
-        found.append(rest & 0x7F | 0x80)
+        groups.append(rest & 0x7F | 0x80)
         rest >>= 7
-    return bytes([*found, rest])
+    return bytes([*groups, rest])
 
 
 def read_message_indexes(data: Any, starts: Any, ends: Any) -> MessageIndexes:
@@ -75,9 +75,9 @@ def read_message_indexes(data: Any, starts: Any, ends: Any) -> MessageIndexes:
     table = np.full((len(others), int(depths[is_right].max(initial=0))), -1, np.int64)
     for level in range(table.shape[1]):
         wanted = is_right & (depths > level)
-        found = _take(data, at, limits, wanted)
-        is_right &= ~(depths > level) | (wanted & (found >= 0))
-        table[wanted, level] = found[wanted]
+        indexes = _take(data, at, limits, wanted)
+        is_right &= ~(depths > level) | (wanted & (indexes >= 0))
+        table[wanted, level] = indexes[wanted]
     uniques, numbers = np.unique(table[is_right], axis=0, return_inverse=True)
     paths += [tuple(index for index in line if index >= 0) for line in uniques.tolist()]
     codes[others[is_right]] = numbers.reshape(-1) + 1
@@ -88,14 +88,14 @@ def read_message_indexes(data: Any, starts: Any, ends: Any) -> MessageIndexes:
 def _take(data: Any, at: Any, ends: Any, wanted: Any) -> Any:
     """The next number of those that are wanted, which then stand behind it; those that have none are not, then."""
     values, open_ = np.zeros(len(at), np.int64), wanted.copy()
-    for place in range(_BYTES_MAX):
+    for byte_index in range(_BYTES_MAX):
         wanted &= ~open_ | (at < ends)
         open_ &= wanted
         now = np.flatnonzero(open_)
         if not len(now):
             break
         digits = data[at[now]].astype(np.int64)
-        values[now] |= (digits & 0x7F) << (7 * place)
+        values[now] |= (digits & 0x7F) << (7 * byte_index)
         at[now] += 1
         open_[now[digits < 0x80]] = False
     wanted &= ~open_

@@ -34,8 +34,8 @@ class ProtobufRecords(ProtobufDecoder):
         """
         writer = protobuf_of(registered)
         # Confluent's serializers for Java do not count the entries of maps, those for Python do.
-        found = {writer.at(indexes, counts_entries=counts) for counts in (False, True)} - {None}
-        names = sorted(name for name in found if name is not None)
+        possible_names = {writer.at(indexes, counts_entries=counts) for counts in (False, True)} - {None}
+        names = sorted(name for name in possible_names if name is not None)
         own = self._schema.message.rpartition(".")[2]
         chosen = next((name for name in names if name.rpartition(".")[2] == own), names[0] if names else None)
         if chosen is None:

@@ -182,8 +182,8 @@ class RestService:
         return RegistryAccessError(registry=registry.shown, cause=refusal[0], remedy=refusal[1])
 
     def _refusal(self, error: urllib.error.HTTPError, wanted: str, *, is_given: bool, is_by_guid: bool) -> Exception:
-        code, said = _own_words(error)
-        cause = f"HTTP {error.code}{said}"
+        code, message = _own_words(error)
+        cause = f"HTTP {error.code}{message}"
         if error.code in _REFUSED:
             option = self._registry.option.removesuffix("url") + BASIC.name
             remedy = f"Check {option}, or the token, and what it may read"
@@ -231,8 +231,8 @@ def _read(answer: Any) -> bytes:
 def _own_words(error: urllib.error.HTTPError) -> tuple[object, str]:
     """The registry's own code, and what it says, where that is its own JSON."""
     try:
-        found = json.loads(_read(error))
-        code, said = found["error_code"], found["message"]
+        answer = json.loads(_read(error))
+        code, message = answer["error_code"], answer["message"]
     except (ValueError, TypeError, LookupError, OSError, HTTPException, RecursionError, _TooLargeError):
         return None, ""
-    return code, f", {one_line(said)[:SAID_LENGTH_MAX]}" if isinstance(said, str) else ""
+    return code, f", {one_line(message)[:SAID_LENGTH_MAX]}" if isinstance(message, str) else ""

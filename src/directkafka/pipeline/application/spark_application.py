@@ -169,9 +169,9 @@ def _launch(settings: Mapping[str, str]) -> None:
         try:
             gateway: Any = launch_gateway(conf, popen_kwargs=how)  # type: ignore[no-untyped-call]
         except PySparkRuntimeError as error:
-            said = _output.first_words() if _output is not None else "what it said is above"
+            message = _output.first_words() if _output is not None else "what it said is above"
             raise EnvironmentFaultError(
-                what=f"Spark's JVM did not start: {said or 'it said nothing'}",
+                what=f"Spark's JVM did not start: {message or 'it said nothing'}",
                 remedy="Spark needs Java 17 or later, found by JAVA_HOME or on PATH; and settings of the JVM that it "
                 "understands.",
             ) from error
@@ -208,4 +208,4 @@ def _settings_file(settings: Mapping[str, str]) -> Iterator[bool]:
 def _escaped(text: str) -> str:
     r"""A key or a value of a Java properties file: ``\``, white space, ``=``, ``:``, ``#``, ``!`` and line ends."""
     ends = {"\n": r"\n", "\r": r"\r", "\t": r"\t", "\f": r"\f"}
-    return re.sub(r"[\\\s=:#!]", lambda found: ends.get(found[0], "\\" + found[0]), text)
+    return re.sub(r"[\\\s=:#!]", lambda match: ends.get(match[0], "\\" + match[0]), text)

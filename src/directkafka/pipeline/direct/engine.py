@@ -391,8 +391,8 @@ class DirectEngine:
         ends = self._ledgers.entry.ends()
         seen = self._cluster.snapshot().partitions
         return sum(
-            max(0, seen_partition.latest - ends.get(place, seen_partition.earliest))
-            for place, seen_partition in seen.items()
+            max(0, seen_partition.latest - ends.get(partition, seen_partition.earliest))
+            for partition, seen_partition in seen.items()
         )
 
     def _now_ms(self) -> int:

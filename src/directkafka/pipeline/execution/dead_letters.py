@@ -107,9 +107,9 @@ class AtWork:
 
     def measure(self, rejected: DataFrame) -> Rejected:
         """In a small job."""
-        found = rejected.agg(f.count(f.lit(1)), f.coalesce(f.sum(f.octet_length(TOLD)), f.lit(0))).head()
-        assert found is not None, "a sum over nothing is a row too"
-        return Rejected(rows=int(found[0]), reason_bytes=int(found[1]))
+        row = rejected.agg(f.count(f.lit(1)), f.coalesce(f.sum(f.octet_length(TOLD)), f.lit(0))).head()
+        assert row is not None, "a sum over nothing is a row too"
+        return Rejected(rows=int(row[0]), reason_bytes=int(row[1]))
 
 
 @dataclass(frozen=True, slots=True)
@@ -142,8 +142,8 @@ class Records:
             came = source.select(*(f.col(bytes_of.get(name, name)).alias(name) for name in columns))
         if UNREAD in source.columns:
             shown = source.where(f.col(UNREAD).isNull())
-            place = [name for name in RECORD if name in columns]
-            unread = source.where(f.col(UNREAD).isNotNull()).select(*place, f.col(UNREAD).alias(TOLD))
+            record_columns = [name for name in RECORD if name in columns]
+            unread = source.where(f.col(UNREAD).isNotNull()).select(*record_columns, f.col(UNREAD).alias(TOLD))
         return cls(shown.drop(UNREAD, *bytes_of.values(), *hidden), came, unread)
 
 
@@ -203,10 +203,10 @@ def _dead_letters(records: DataFrame, rejected: list[DataFrame], work: Work) -> 
         records = records.join(f.broadcast(reasons.drop(TOLD)), on=is_the_record, how="left_semi")
     # Spark has no idea how much a source gives, takes it for little, and would send that to every task.
     records = records.withColumn(_FOUND, f.lit(True)).hint("merge")
-    found = reasons.hint("merge").join(records, on=is_the_record, how="left")
+    joined = reasons.hint("merge").join(records, on=is_the_record, how="left")
     # A row that names no record of the batch would be lost here, row and record alike.
     reason = f.when(f.col(_FOUND), f.col(TOLD)).otherwise(f.raise_error(_unknown()).cast("string"))
-    return found.select(*(name for name in records.columns if name != _FOUND), reason.alias(TOLD))
+    return joined.select(*(name for name in records.columns if name != _FOUND), reason.alias(TOLD))
 
 
 def is_surely_empty(dead_letters: DataFrame) -> bool:
@@ -220,8 +220,8 @@ def _unknown() -> Column:
     told = [
         f.concat(f.lit(f"{name} "), f.coalesce(f.col(_OF_ROW + name).cast("string"), f.lit("null"))) for name in RECORD
     ]
-    place = f.concat_ws(", ", *told)
-    return f.concat(f.lit("[dead_letters] a rejected row names no record of the batch: "), place)
+    location = f.concat_ws(", ", *told)
+    return f.concat(f.lit("[dead_letters] a rejected row names no record of the batch: "), location)
 
 
 def _record(columns: Sequence[str]) -> list[Column]:

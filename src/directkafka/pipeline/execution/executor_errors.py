@@ -85,8 +85,8 @@ class JavaError:
     @property
     def condition(self) -> str | None:
         """The error condition of one of Spark's exceptions, with which their messages begin."""
-        found = _CONDITION.match(self.message) if self.class_name.startswith(_SPARKS_OWN) else None
-        return None if found is None else found[1]
+        match = _CONDITION.match(self.message) if self.class_name.startswith(_SPARKS_OWN) else None
+        return None if match is None else match[1]
 
 
 def java_errors(error: BaseException) -> tuple[JavaError, ...]:

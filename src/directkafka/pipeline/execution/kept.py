@@ -102,9 +102,9 @@ class Keeper:
             WorkerLostError: they may have read others, or some are lost.
         """
         for blocks in self._kept:
-            found = _executors(blocks.frame.sparkSession.sparkContext, blocks.block_ids)
-            _check_single(found)
-            if found != blocks.executors:
+            executors = _executors(blocks.frame.sparkSession.sparkContext, blocks.block_ids)
+            _check_single(executors)
+            if executors != blocks.executors:
                 raise WorkerLostError(cause="rows that are computed once are now on other executors")
 
     def spare(self, frame: DataFrame) -> DataFrame:
@@ -190,9 +190,9 @@ def _storage(context: SparkContext) -> Any:
 
 
 def _check_single(executors: Mapping[str, frozenset[str]]) -> None:
-    if lost := sum(not some for some in executors.values()):
+    if lost := sum(not locations for locations in executors.values()):
         raise WorkerLostError(cause=f"{lost} of {len(executors)} blocks of rows that are computed once are lost")
-    if doubled := sum(len(some) > 1 for some in executors.values()):
+    if doubled := sum(len(locations) > 1 for locations in executors.values()):
         raise WorkerLostError(
             cause=f"{doubled} of {len(executors)} blocks of rows that are computed once were computed by two attempts, "
             "and the rows of both are kept"

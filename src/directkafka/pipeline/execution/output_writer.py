@@ -150,11 +150,11 @@ class OutputWriter:
     def _writer(self, name: BatchAttempt, *, task_count: int) -> TaskWriter:
         return self.sink.task_writer(name, self.schema, task_count=task_count)
 
-    def _check_columns(self, found: pa.Schema) -> None:
-        if _columns(found) != _columns(self.schema):
+    def _check_columns(self, schema: pa.Schema) -> None:
+        if _columns(schema) != _columns(self.schema):
             raise TransformError(
                 source=f"output {self.route.output!r}",
-                cause=f"it gives other columns than when the pipeline started: [{_named(found)}], not "
+                cause=f"it gives other columns than when the pipeline started: [{_named(schema)}], not "
                 f"[{_named(self.schema)}]; the columns must not depend on a batch's records",
             )
 

@@ -41,7 +41,9 @@ def route_outputs(sinks: Sinks, dead_letters: Sink | None = None) -> tuple[Route
         OptionError: there is no sink, or ``sinks`` names the output of rejected records.
     """
     named = sinks if isinstance(sinks, Mapping) else {DEFAULT_OUTPUT: sinks}
-    routes = tuple(Route(output=output, sink=sink) for output, some in named.items() for sink in _as_sequence(some))
+    routes = tuple(
+        Route(output=output, sink=sink) for output, output_sinks in named.items() for sink in _as_sequence(output_sinks)
+    )
     if not routes:
         raise OptionError(option="sinks", reason="a pipeline needs at least one sink")
     if any(route.output == DEAD_LETTERS for route in routes):
@@ -63,7 +65,7 @@ def _as_sequence(sinks: Sink | Sequence[Sink]) -> Sequence[Sink]:
     """The sinks of an output; a list in the list is one that :meth:`SinkConfig.routed` has made."""
     if not isinstance(sinks, Sequence):
         return (sinks,)
-    return [sink for some in sinks for sink in _as_sequence(some)]
+    return [sink for sink_or_sinks in sinks for sink in _as_sequence(sink_or_sinks)]
 
 
 class ReadTopics:

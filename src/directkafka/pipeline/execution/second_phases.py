@@ -84,8 +84,8 @@ def _finish(part: Part, store: TransactionalStore, name: BatchAttempt) -> None:
         phase = sink.second_phase(transaction, name, part.reports, writers_max=writers_max(session))
         reports = write_shares(part.output, phase, is_of_chunks=part.is_of_chunks)
         # What was dealt a second time after a loss, in the shuffle between, may have been dealt otherwise.
-        counted, written = (sum(report.rows for report in some) for some in (part.reports, reports))
-        check_count(store=store.identity, sink=sink.name, reported=counted, found=written)
+        counted, written = (sum(report.rows for report in phase_reports) for phase_reports in (part.reports, reports))
+        check_count(store=store.identity, sink=sink.name, reported=counted, stored=written)
         part.reports = reports
     except Exception as error:
         cause = from_executor(error)

@@ -117,8 +117,8 @@ def _checked(outputs: object, name: str, *, is_stream: bool) -> dict[str, DataFr
                 "DataFrames by name",
             )
         if frame.isStreaming != is_stream:
-            found = "a streaming DataFrame" if frame.isStreaming else "no streaming DataFrame"
-            raise TransformError(source=name, cause=f"output {output!r} is {found}; use the one the function is given")
+            kind = "a streaming DataFrame" if frame.isStreaming else "no streaming DataFrame"
+            raise TransformError(source=name, cause=f"output {output!r} is {kind}; use the one the function is given")
         frames[output] = frame
     return frames
 
@@ -130,7 +130,7 @@ def remarks(outputs: Mapping[str, DataFrame], *, store_count: int) -> tuple[str,
         TransformError: a plan that ends in a watermark, which a transform of batches would not honour. Spark drops one
             from a plan that is no stream as soon as anything follows it; the note on windows is then what is left.
     """
-    found = []
+    notes = []
     for name, frame in outputs.items():
         if "EventTimeWatermark" in operators_of(str(frame._jdf.queryExecution().logical().toString())):
             raise TransformError(
@@ -139,16 +139,16 @@ def remarks(outputs: Mapping[str, DataFrame], *, store_count: int) -> tuple[str,
                 'use a merge sink for totals, or use engine = "structured" with one output',
             )
         if is_per_batch(frame):
-            found.append(
+            notes.append(
                 f"output {name!r} groups, windows or removes duplicates: within each batch alone (use mode = "
                 '"merge" for totals across batches)'
             )
         if store_count > 1 and not _is_repeatable(frame):
-            found.append(
+            notes.append(
                 f"output {name!r} takes values from the clock or a random number: after a crash between two "
                 "stores they differ from store to store"
             )
-    return tuple(found)
+    return tuple(notes)
 
 
 def reads_alone(frame: DataFrame, source: DataFrame) -> bool:
@@ -305,10 +305,10 @@ def load_function(
                 _ship(module, session)
     function = getattr(module, function_name, None)
     if not callable(function):
-        found = "no such name" if function is None else f"a {type(function).__name__}"
+        description = "no such name" if function is None else f"a {type(function).__name__}"
         raise OptionError(
             option=reference.option,
-            reason=f"{reference.name!r} is not a function: {module_name} has {found} {function_name!r}",
+            reason=f"{reference.name!r} is not a function: {module_name} has {description} {function_name!r}",
         )
     return (ArrowTransform if reference.is_arrow else PythonTransform)(function, reference.name)
 
@@ -379,8 +379,8 @@ def _check_same(name: str, module: ModuleType, beside: Path, reference: Function
 
 def _beside(name: str, folder: Path) -> Path | None:
     """The file in the folder that the user means by the module's name."""
-    place = folder.joinpath(*name.split("."))
-    for candidate in (place.with_suffix(".py"), place / "__init__.py"):
+    path = folder.joinpath(*name.split("."))
+    for candidate in (path.with_suffix(".py"), path / "__init__.py"):
         if candidate.is_file():
             return candidate.resolve()
     return None

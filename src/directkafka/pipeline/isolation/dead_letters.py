@@ -29,12 +29,12 @@ def reason_of(error: DirectKafkaError) -> str:
     """What a dead letter says of a failure: the class of the error, and its text."""
     match error:
         case (
-            TransformError(cause=said)
-            | RowRejectedError(detail=said)
-            | MalformedPayloadError(reason=said)
-            | UnencodableRowError(reason=said)
+            TransformError(cause=text)
+            | RowRejectedError(detail=text)
+            | MalformedPayloadError(reason=text)
+            | UnencodableRowError(reason=text)
         ):
-            told = said
+            told = text
         case _:
             told = str(error)
     # Made of a record's bytes, it may have what no database takes.
@@ -53,7 +53,7 @@ def write_dead_letters(
 
     Args:
         writer: of the sink of dead letters.
-        letters: what they are made of.
+        dead_letters: what they are made of.
         name: the try of the batch.
         tasks: the ranges of the batch, in which the records lie.
         reasons: the records, and why.
@@ -70,15 +70,15 @@ def write_dead_letters(
     read: list[tuple[str, ReadCount]] = []
 
     def rows() -> list[pa.RecordBatch]:
-        found = []
+        letter_batches = []
         for task in alone(tasks, reasons):
             count = ReadCount()
             as_it_came = replace(task, payloads=(), columns=dead_letters.columns)
             for batch in read_range(as_it_came, count):
                 reason = pa.repeat(reasons[first_place([task])], len(batch))
-                found.append(_cast(dead_letters.of_records(batch, reason), writer.schema))
+                letter_batches.append(_cast(dead_letters.of_records(batch, reason), writer.schema))
             read.append((task.range.topic, count))
-        return found
+        return letter_batches
 
     write = writer.sink.task_writer(name, writer.schema, task_count=1)
     write = JsonTextsWriter(write, writer.schema) if any(map(is_json, writer.schema)) else write

@@ -62,29 +62,31 @@ def halved(tasks: Sequence[RangeTask]) -> tuple[list[RangeTask], list[RangeTask]
 
 def without(tasks: Sequence[RangeTask], places: Collection[RecordPlace]) -> list[RangeTask]:
     """The ranges with some records taken out of them."""
-    found: list[RangeTask] = []
+    pieces: list[RangeTask] = []
     for task in tasks:
         start = task.range.from_offset
-        for place in within([task], places):
-            found += _cut(task, start, place.offset)
-            start = place.offset + 1
-        found += _cut(task, start, task.range.until_offset)
-    return found
+        for record_place in within([task], places):
+            pieces += _cut(task, start, record_place.offset)
+            start = record_place.offset + 1
+        pieces += _cut(task, start, task.range.until_offset)
+    return pieces
 
 
 def alone(tasks: Sequence[RangeTask], places: Collection[RecordPlace]) -> list[RangeTask]:
     """A range for each of some records, in the order of the ranges."""
-    return [piece for task in tasks for place in within([task], places) for piece in _cut(task, place.offset)]
+    return [
+        piece for task in tasks for record_place in within([task], places) for piece in _cut(task, record_place.offset)
+    ]
 
 
 def within(tasks: Sequence[RangeTask], places: Collection[RecordPlace]) -> list[RecordPlace]:
     """Those of the records that lie in the ranges, each once, in the order of the ranges."""
-    return [place for task in tasks for place in sorted(set(places)) if _holds(task.range, place)]
+    return [record_place for task in tasks for record_place in sorted(set(places)) if _holds(task.range, record_place)]
 
 
-def _holds(offsets: OffsetRange, place: RecordPlace) -> bool:
-    is_of_partition = (offsets.topic, offsets.partition) == (place.topic, place.partition)
-    return is_of_partition and offsets.from_offset <= place.offset < offsets.until_offset
+def _holds(offsets: OffsetRange, record_place: RecordPlace) -> bool:
+    is_of_partition = (offsets.topic, offsets.partition) == (record_place.topic, record_place.partition)
+    return is_of_partition and offsets.from_offset <= record_place.offset < offsets.until_offset
 
 
 def _cut(task: RangeTask, start: int, end: int | None = None) -> Iterator[RangeTask]:

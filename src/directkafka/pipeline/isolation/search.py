@@ -56,7 +56,7 @@ def failing_records(
     Raises:
         TooManyError: there are more of them.
     """
-    found: dict[RecordPlace, DirectKafkaError] = {}
+    failures: dict[RecordPlace, DirectKafkaError] = {}
     # A batch of one offset is tried again: its failure may have passed.
     parts = [_Part(tasks, error if offset_count(tasks) > 1 else None)] if offset_count(tasks) else []
     is_whole = True
@@ -65,13 +65,13 @@ def failing_records(
         for part in parts:
             if offset_count(part.tasks) == 1:
                 if (alone := part.error or fails_with(part.tasks)) is not None:
-                    found[first_place(part.tasks)] = alone
+                    failures[first_place(part.tasks)] = alone
             else:
                 failing += _failing_halves(part, fails_with, is_whole=is_whole)
-            if len(found) + len(failing) > max_count:
+            if len(failures) + len(failing) > max_count:
                 raise TooManyError
         parts, is_whole = failing, False
-    return found
+    return failures
 
 
 def _failing_halves(part: _Part, fails_with: FailureOf, *, is_whole: bool) -> list[_Part]:

@@ -138,8 +138,8 @@ class IsolatingWriter:
             DirectKafkaError: the batch fails.
         """
         known = self._reasons.setdefault(name.batch_id, {})
-        for place in map(RecordPlace.parse, places):
-            known.setdefault(place, _OF_ANOTHER_TRY)
+        for record_place in map(RecordPlace.parse, places):
+            known.setdefault(record_place, _OF_ANOTHER_TRY)
         return self._write_rest(name, tasks, stores=stores)
 
     def find_refused(
@@ -193,7 +193,7 @@ class IsolatingWriter:
     ) -> None:
         """Add the records that are the reason of a failure to those that are known; or raise it."""
         # Of two batches that are under way, one is committed before the next but one begins.
-        self._reasons = {number: found for number, found in self._reasons.items() if number >= name.batch_id - 1}
+        self._reasons = {number: reasons for number, reasons in self._reasons.items() if number >= name.batch_id - 1}
         known = self._reasons.setdefault(name.batch_id, {})
         rest = without(tasks, known)
         log.warning("%s: batch %d failed, and the records that are the reason are looked for: %s",
@@ -208,17 +208,19 @@ class IsolatingWriter:
 
         try:
             left = self._policy.max_per_batch - len(within(tasks, known))
-            found = failing_records(rest, error, tried, max_count=left)
+            failures = failing_records(rest, error, tried, max_count=left)
         except TooManyError:
             log.error("%s: batch %d: more than %d records (max_per_batch) make it fail; none is set apart",
                       name.pipeline, name.batch_id, self._policy.max_per_batch)  # fmt: skip
             raise error from None
-        if not found:
+        if not failures:
             log.error("%s: batch %d: no record makes it fail alone", name.pipeline, name.batch_id)
             raise error
-        for place, failure in found.items():
-            known[place] = reason_of(failure)
-            log.warning("%s: batch %d goes without %s: %s", name.pipeline, name.batch_id, place, known[place])
+        for record_place, failure in failures.items():
+            known[record_place] = reason_of(failure)
+            log.warning(
+                "%s: batch %d goes without %s: %s", name.pipeline, name.batch_id, record_place, known[record_place]
+            )
         self._failed_with[name.batch_id] = error
 
     def _write_rest(
@@ -230,7 +232,7 @@ class IsolatingWriter:
             _EveryRecordFailsError: the batch was searched, and nothing else is in it; offsets may have no records.
         """
         known = self._reasons.get(name.batch_id, {})
-        reasons = {place: known[place] for place in within(tasks, known)}
+        reasons = {record_place: known[record_place] for record_place in within(tasks, known)}
         written = self._inner.write(name, without(tasks, reasons), stores=stores)
         if not reasons:
             return written
@@ -317,10 +319,10 @@ def isolating(
 
 
 def _added(read: Mapping[str, ReadCount], more: Sequence[tuple[str, ReadCount]]) -> dict[str, ReadCount]:
-    found = {topic: ReadCount(count.record_count, count.byte_count) for topic, count in read.items()}
+    counts = {topic: ReadCount(count.record_count, count.byte_count) for topic, count in read.items()}
     for topic, count in more:
-        found.setdefault(topic, ReadCount()).add(count)
-    return found
+        counts.setdefault(topic, ReadCount()).add(count)
+    return counts
 
 
 def write_again(

@@ -84,7 +84,7 @@ def set_paused(stores: Sequence[Store], pipeline: str, *, is_paused: bool) -> bo
         if (store.read(name) is not None) == is_paused:
             continue
         generation = store.fence(name)
-        found = store.read(name)
+        previous = store.read(name)
         entry = LedgerEntry(
             pipeline=name,
             generation=generation,
@@ -93,7 +93,7 @@ def set_paused(stores: Sequence[Store], pipeline: str, *, is_paused: bool) -> bo
             progress=(),
             committed_at_ms=int(time.time() * 1000),
         )
-        if (found is not None) != is_paused:
-            store.commit(entry if is_paused else dropped(entry), previous=found)
+        if (previous is not None) != is_paused:
+            store.commit(entry if is_paused else dropped(entry), previous=previous)
             has_changed = True
     return has_changed

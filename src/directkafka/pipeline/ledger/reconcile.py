@@ -57,15 +57,15 @@ def reconcile(entries: Sequence[tuple[str, LedgerEntry | None]]) -> Recovery:
         return Recovery(ahead=None)
     ahead = max(known, key=lambda entry: (entry.lineage != OPEN_LINEAGE, entry.batch_id))
     behind, new, lacking_reset, policy = [], [], [], RowsPolicy.KEEP
-    for index, (identity, found) in enumerate(entries):
-        if found is None:
+    for index, (identity, store_entry) in enumerate(entries):
+        if store_entry is None:
             new.append(index)
             continue
-        if (rows := _lacked_reset_policy(found, ahead)) is not None:
+        if (rows := _lacked_reset_policy(store_entry, ahead)) is not None:
             lacking_reset.append(index)
             policy = rows
             continue
-        entry = _as_predecessor(found, ahead)
+        entry = _as_predecessor(store_entry, ahead)
         _check_lineage(identity, entry, ahead)
         if entry.batch_id == ahead.batch_id:
             _check_same_ends(identity, entry, ahead)
@@ -131,7 +131,7 @@ def _check_one_behind(identity: str, entry: LedgerEntry, ahead: LedgerEntry) -> 
         not _continues(partition, starts.get(partition.topic_partition), may_lack) for partition in entry.progress
     )
     if entry.batch_id != ahead.batch_id - 1 or differing:
-        expected = {place: partition.start for place, partition in starts.items()}
+        expected = {topic_partition: partition.start for topic_partition, partition in starts.items()}
         raise _mismatch(identity, entry, ahead, ahead.batch_id - 1, expected)
 
 

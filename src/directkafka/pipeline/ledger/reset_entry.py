@@ -31,7 +31,7 @@ def reset_entry(
         starts: where the partitions that are reset go on.
         rows: what becomes of the rows of records that are read again.
     """
-    stays = {place: replace(progress, start=progress.end) for place, progress in ahead.by_partition().items()}
+    stays = {partition: replace(progress, start=progress.end) for partition, progress in ahead.by_partition().items()}
     progress = tuple(sorted((stays | dict(starts)).values()))
     entry = replace(ahead, batch_id=ahead.batch_id + 1, progress=progress, row_counts={}, total_rows={})
     return replace(entry, lineage=_lineage(ahead.lineage, entry, rows))
@@ -69,11 +69,11 @@ def changed_ranges(own: LedgerEntry, entry: LedgerEntry) -> list[OffsetRange]:
     What lies before the store's origin was never read, and will not be read again.
     """
     ranges = []
-    for place, before in sorted(own.by_partition().items()):
-        after = entry.by_partition().get(place)
+    for partition, before in sorted(own.by_partition().items()):
+        after = entry.by_partition().get(partition)
         if after is not None and _is_same_topic(before, after) and before.end != after.end:
             low, high = sorted((before.end, after.end))
-            ranges.append(OffsetRange(place.topic, place.partition, min(max(low, before.origin), high), high))
+            ranges.append(OffsetRange(partition.topic, partition.partition, min(max(low, before.origin), high), high))
     return [each for each in ranges if each.count()]
 
 
@@ -96,10 +96,10 @@ def skipped_unread_ranges(
         earliest: the first offset that is there.
     """
     known, ranges = own.by_partition(), []
-    for place, start in sorted(starts.items()):
-        before, first = known.get(place), earliest.get(place, start.end)
+    for partition, start in sorted(starts.items()):
+        before, first = known.get(partition), earliest.get(partition, start.end)
         if (before is None or not _is_same_topic(before, start)) and first < start.end:
-            ranges.append(OffsetRange(place.topic, place.partition, first, start.end))
+            ranges.append(OffsetRange(partition.topic, partition.partition, first, start.end))
     return ranges
 
 

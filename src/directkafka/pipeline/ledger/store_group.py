@@ -235,21 +235,21 @@ class Ledgers:
         """
         if self._ledgers:
             return
-        found: dict[str, Ledger] = {}
+        ledgers: dict[str, Ledger] = {}
         targets: dict[str, str] = {}
         for route in self._routes:
             store, sink = route.sink.store, route.sink.name
             self._opened[id(store)] = store
             if self._stop is not None:
                 store.heed(self._stop)
-            ledger = found.setdefault(store.identity, Ledger(store))
+            ledger = ledgers.setdefault(store.identity, Ledger(store))
             # Counts of rows are kept by name; and two names may stand for one table, here or in two stores.
             target = route.sink.target
             if sink in ledger.sinks or target in targets:
                 raise OptionError(option="sink", reason=_collision(sink, targets.get(target, sink), store))
             ledger.sinks.add(sink)
             targets[target] = sink
-        self._ledgers = list(found.values())
+        self._ledgers = list(ledgers.values())
         if len(self._ledgers) > 1:
             for ledger in self._ledgers:
                 ledger.store.force_durable()

@@ -96,8 +96,8 @@ class ReplaySelection:
         Args:
             is_dry: whether the summary is marked as a dry run.
         """
-        found = self.dead_letters.count_by_reason(self.selection) if self.dead_letters.is_there else {}
-        return ReplaySummary.of(found, None if is_dry else {})
+        counts = self.dead_letters.count_by_reason(self.selection) if self.dead_letters.is_there else {}
+        return ReplaySummary.of(counts, None if is_dry else {})
 
     def writer(self, session: SparkSession, transform: Transform, source: SourceOptions) -> DeadLetterWriter:
         """The writer of the replay's batches; its routes into the dead letters' store come last.

@@ -125,8 +125,8 @@ def dead_letters_frame(
     return map_in_arrow(records, DecodeRecords(payloads, (*source.columns, REPLAYS)), decoded)
 
 
-def _column(name: str, kind: str, found: Sequence[str]) -> Column:
-    if name not in found:
+def _column(name: str, kind: str, column_names: Sequence[str]) -> Column:
+    if name not in column_names:
         return f.lit(None).cast(kind).alias(name)
     column = f.col(name)
     return f.from_json(column, kind).alias(name) if name == "headers" else column

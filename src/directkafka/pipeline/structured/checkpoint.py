@@ -43,12 +43,12 @@ class LoggedOffsets:
         return _lowest(self.sources.values())
 
 
-def parse_offsets(text: str, *, place: str) -> LoggedOffsets:
+def parse_offsets(text: str, *, path: str) -> LoggedOffsets:
     """An entry of the offset log from its text.
 
     Args:
         text: the file's content.
-        place: the file, for messages.
+        path: the file, for messages.
 
     Raises:
         EnvironmentFaultError: another version of the format, or no JSON.
@@ -56,7 +56,7 @@ def parse_offsets(text: str, *, place: str) -> LoggedOffsets:
     version, *lines = text.splitlines() or [""]
     if version not in _VERSIONS or not lines:
         raise EnvironmentFaultError(
-            what=f"{place} begins with {version!r}, which is none of the formats {', '.join(_VERSIONS)}",
+            what=f"{path} begins with {version!r}, which is none of the formats {', '.join(_VERSIONS)}",
             remedy="Use a version of Spark that this version of directkafka supports: see pyproject.toml.",
         )
     try:
@@ -64,9 +64,9 @@ def parse_offsets(text: str, *, place: str) -> LoggedOffsets:
         sources = {name: json.loads(offset) for name, offset in _source_lines(version, lines[1:])}
         planned_at_ms = int(metadata.get("batchTimestampMs", 0))
     except ValueError as error:
-        raise EnvironmentFaultError(what=f"{place} is no JSON ({error})", remedy="Restore the checkpoint.") from error
+        raise EnvironmentFaultError(what=f"{path} is no JSON ({error})", remedy="Restore the checkpoint.") from error
     except (AttributeError, TypeError, RecursionError) as error:
-        what = f"{place} is not what Spark writes ({type(error).__name__}: {error})"
+        what = f"{path} is not what Spark writes ({type(error).__name__}: {error})"
         raise EnvironmentFaultError(what=what, remedy="Restore the checkpoint.") from error
     return LoggedOffsets(
         sources={name: offsets for name, source in sources.items() if (offsets := _kafka_offsets(source))},
@@ -84,8 +84,8 @@ def _source_lines(version: str, lines: Iterable[str]) -> list[tuple[str, str]]:
 def _lowest(sources: Iterable[Mapping[TopicPartition, int]]) -> dict[TopicPartition, int]:
     ends: dict[TopicPartition, int] = {}
     for source in sources:
-        for place, offset in source.items():
-            ends[place] = min(offset, ends.get(place, offset))
+        for partition, offset in source.items():
+            ends[partition] = min(offset, ends.get(partition, offset))
     return ends
 
 
@@ -174,7 +174,7 @@ class Checkpoint:
             starts=starts,
             ends=logged.ends,
             planned_at_ms=logged.planned_at_ms,
-            joined={place: 0 for place in read_at_once if place not in starts},
+            joined={partition: 0 for partition in read_at_once if partition not in starts},
             # Spark's own source leaves out what it does not see at the moment.
             dropped=frozenset() if noted else frozenset(starts) - frozenset(logged.ends),
         )
@@ -182,7 +182,7 @@ class Checkpoint:
     def logged(self, batch_id: int) -> LoggedOffsets | None:
         """The offset log's entry of a batch; None when there is none (any more)."""
         text = self._files.read(f"offsets/{batch_id}")
-        return None if text is None else parse_offsets(text, place=f"{self.location}/offsets/{batch_id}")
+        return None if text is None else parse_offsets(text, path=f"{self.location}/offsets/{batch_id}")
 
     def planned_batches(self) -> list[int]:
         """Numbers of the batches that the offset log still has, ascending."""
@@ -211,7 +211,7 @@ class Checkpoint:
 
         It never changes, and is read once: a question to an object store takes its time.
         """
-        found = {}
+        offsets_by_source = {}
         for source in self._files.names("sources"):
             _, _, noted = (self._files.read(f"sources/{source}/0") or "").partition("\n")
             try:
@@ -219,8 +219,8 @@ class Checkpoint:
             except ValueError:
                 offsets = {}
             if offsets:
-                found[source] = offsets
-        return found
+                offsets_by_source[source] = offsets
+        return offsets_by_source
 
     def _numbers(self, folder: str) -> list[int]:
         return sorted(int(name) for name in self._files.names(folder) if name.isdigit())

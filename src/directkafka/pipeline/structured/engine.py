@@ -250,4 +250,4 @@ def _every_partition(
     ends: Mapping[TopicPartition, int], partitions: Sequence[TopicPartition]
 ) -> dict[TopicPartition, int]:
     """Offsets for exactly the partitions there are, as Spark demands; new ones begin at their earliest record."""
-    return {place: ends.get(place, _EARLIEST) for place in partitions}
+    return {partition: ends.get(partition, _EARLIEST) for partition in partitions}

@@ -46,7 +46,7 @@ class CheckpointBatch:
     def begin(self) -> dict[TopicPartition, int]:
         """Where it starts. Our source names a partition one batch before it reads a record of it."""
         known = {**self.joined, **self.starts}
-        return {place: known.get(place, end) for place, end in self.ends.items()}
+        return {partition: known.get(partition, end) for partition, end in self.ends.items()}
 
     def __str__(self) -> str:
         offsets = f", from {to_nested(self.begin())} to {to_nested(self.ends)}" if self.ends else ""
@@ -148,7 +148,7 @@ def _classify_followed(entry: LedgerEntry, batch: CheckpointBatch) -> Case:
     ends = entry.ends()
     # A partition that is new to the log may be known to the ledger: its topic was left out for a while, or made anew.
     # The query begins it at its first record, and what the tables have of it would come again.
-    again = {place: offset for place, offset in batch.begin().items() if place in ends}
+    again = {partition: offset for partition, offset in batch.begin().items() if partition in ends}
     return Case.NEXT if _follows(ends, batch.starts) and _follows(ends, again) else Case.OFFSETS_DIFFER
 
 
@@ -160,7 +160,7 @@ def _classify_open(entry: LedgerEntry, batch: CheckpointBatch) -> Case:
 
 
 def _follows(known: Offsets, wanted: Offsets) -> bool:
-    return all(known.get(place) == offset for place, offset in wanted.items())
+    return all(known.get(partition) == offset for partition, offset in wanted.items())
 
 
 def _is_this_plan(entry: LedgerEntry, batch: CheckpointBatch) -> bool:
@@ -201,8 +201,8 @@ def decide(recovery: Recovery, batch: CheckpointBatch, *, pipeline: str, stores:
 
 def _error(case: Case, recovery: Recovery, batch: CheckpointBatch, pipeline: str, store: str) -> LineageError:
     entry = recovery.ahead
-    found = "none" if entry is None else f"lineage {describe_position(entry.lineage, entry.batch_id, entry.ends())}"
-    return LineageError(store=store, pipeline=pipeline, expected=f"lineage {batch}", found=found, remedy=case.value)
+    position = "none" if entry is None else f"lineage {describe_position(entry.lineage, entry.batch_id, entry.ends())}"
+    return LineageError(store=store, pipeline=pipeline, expected=f"lineage {batch}", found=position, remedy=case.value)
 
 
 def describe_position(lineage: str, batch_id: int, ends: Offsets) -> str:
@@ -217,8 +217,8 @@ def progress_of(batch: CheckpointBatch, before: LedgerEntry | None) -> tuple[Par
     """
     known = before.by_partition() if before is not None else {}
     progress = []
-    for place, start in batch.begin().items():
-        past = known.pop(place, None) or PartitionProgress.at(place, start)
-        progress.append(replace(past, start=start, end=batch.ends[place]))
-    progress += [replace(past, start=past.end) for place, past in known.items() if place not in batch.dropped]
+    for partition, start in batch.begin().items():
+        past = known.pop(partition, None) or PartitionProgress.at(partition, start)
+        progress.append(replace(past, start=start, end=batch.ends[partition]))
+    progress += [replace(past, start=past.end) for partition, past in known.items() if partition not in batch.dropped]
     return tuple(sorted(progress))

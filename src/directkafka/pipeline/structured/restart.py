@@ -246,9 +246,9 @@ def _adopted(name: str, entry: LedgerEntry | None, position: Position, store: st
         raise OptionError(option="checkpoint", reason="no query has begun there; run directkafka restart instead")
     ends = {} if entry is None else entry.ends()
     # The batch before first: where the planned one brings nothing from Kafka, its rows come from Spark's state.
-    for batch_id, found in ((position.done, position.done_ends), (position.planned, position.planned_ends)):
-        if batch_id is not None and batch_id >= 0 and _stand_alike(ends, found):
-            both = {**found, **ends}
+    for batch_id, offsets in ((position.done, position.done_ends), (position.planned, position.planned_ends)):
+        if batch_id is not None and batch_id >= 0 and _stand_alike(ends, offsets):
+            both = {**offsets, **ends}
             return _Target(
                 lineage=position.lineage,
                 batch_id=batch_id,
@@ -270,7 +270,7 @@ def _stand_alike(ledger: Offsets, checkpoint: Offsets) -> bool:
     """Whether nothing lies between the two. A partition that one side does not know yet, it has read nothing of."""
     places = {*ledger, *checkpoint}
     is_known = bool(ledger) and bool(checkpoint)
-    return is_known and all(ledger.get(place, 0) == checkpoint.get(place, 0) for place in places)
+    return is_known and all(ledger.get(partition, 0) == checkpoint.get(partition, 0) for partition in places)
 
 
 def _waiting(name: str, entry: LedgerEntry | None, store: str) -> _Target:
@@ -360,8 +360,8 @@ def _set(ledgers: Ledgers, index: int, target: _Target, name: str) -> None:
 def _standing(ends: Offsets, before: LedgerEntry | None) -> Iterable[PartitionProgress]:
     """Progress at these offsets; what the ledger knows of a partition besides stays."""
     known = before.by_partition() if before is not None else {}
-    for place, end in sorted(ends.items()):
-        yield replace(known.get(place) or PartitionProgress.at(place, end), start=end, end=end)
+    for partition, end in sorted(ends.items()):
+        yield replace(known.get(partition) or PartitionProgress.at(partition, end), start=end, end=end)
 
 
 def _describe_change(store: str, entry: LedgerEntry | None, target: _Target, *, is_done: bool) -> LedgerChange:
@@ -372,12 +372,12 @@ def _describe_change(store: str, entry: LedgerEntry | None, target: _Target, *, 
         after=describe_position(target.lineage, target.batch_id, target.ends),
         moved=tuple(
             Moved(
-                topic=place.topic,
-                partition=place.partition,
-                ledger=ends.get(place),
-                next=target.next_begin.get(place),
+                topic=partition.topic,
+                partition=partition.partition,
+                ledger=ends.get(partition),
+                next=target.next_begin.get(partition),
             )
-            for place in sorted({*ends, *target.next_begin})
+            for partition in sorted({*ends, *target.next_begin})
         ),
         is_done=is_done,
     )

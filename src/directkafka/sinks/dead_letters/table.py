@@ -240,7 +240,7 @@ class DeadLetters:
             "some", chosen=chosen, limit=int(limit), timestamp=micros, value=beginning, reason_max=REASON_CHARACTERS_MAX
         )
         with self.table.opened() as rows:
-            found = rows(statement, parameters)
+            letter_rows = rows(statement, parameters)
         dead_letters = (
             DeadLetter(
                 topic=topic,
@@ -251,7 +251,7 @@ class DeadLetters:
                 value=None if value is None else bytes(value),
                 byte_count=byte_count or 0,
             )
-            for topic, partition, offset, micros, reason, value, byte_count in found
+            for topic, partition, offset, micros, reason, value, byte_count in letter_rows
         )
         return tuple(sorted(dead_letters, key=lambda letter: (letter.topic, letter.partition, letter.offset)))
 
@@ -288,8 +288,8 @@ class DeadLetters:
     def planned(self) -> dict[int, int]:
         """Dead letters of each batch that is planned, by the batch's number."""
         with self.table.opened() as rows:
-            found = rows(self._sql("planned"), (self._prefix,))
-        return {int(batch): count for batch, count in found}
+            batch_counts = rows(self._sql("planned"), (self._prefix,))
+        return {int(batch): count for batch, count in batch_counts}
 
     def read(self, batch_id: int) -> pa.Table:
         """The dead letters of one batch."""
@@ -310,8 +310,8 @@ class DeadLetters:
         rows, claim = self.table.inside(transaction), (f"{self._prefix}{batch_id}",)
         held = rows(self._sql("held_by_reason", lock=self.table.dialect.lock), claim)
         reasons = {str(reason): count for reason, count in held}
-        if (found := sum(reasons.values())) != expected:
-            raise RowCountError(store=self.table.store, sink=self.table.sink, reported=expected, found=found)
+        if (letter_count := sum(reasons.values())) != expected:
+            raise RowCountError(store=self.table.store, sink=self.table.sink, reported=expected, found=letter_count)
         rows(self._sql("delete"), claim)
         return reasons
 

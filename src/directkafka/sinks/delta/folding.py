@@ -105,8 +105,8 @@ class Folding:
         is_null = np.zeros(rows.num_rows, dtype=bool)
         for name in names:
             is_null |= pc.is_null(rows.column(name)).to_numpy()
-        if found := int(is_null.sum()):
-            self._refuse(f"{found} rows have a null {reason}")
+        if null_count := int(is_null.sum()):
+            self._refuse(f"{null_count} rows have a null {reason}")
 
     def _first_rows(self, rows: pa.Table) -> pa.Table:
         """Of each key the row that came first."""
@@ -121,14 +121,14 @@ class Folding:
         keys, added = _numbered(0, len(self.mode.key)), _numbered(len(self.mode.key), len(names))
         grouped = pa.table(dict(zip(keys + added, columns, strict=True))).group_by(keys)
         summed = grouped.aggregate([(name, "sum") for name in added])
-        found = [summed.column(name) for name in keys]
+        result_columns = [summed.column(name) for name in keys]
         for name, label in zip(added, self.mode.add, strict=True):
             kind = rows.schema.field(label).type
             try:
-                found.append(pc.cast(pc.fill_null(summed.column(f"{name}_sum"), 0), kind))
+                result_columns.append(pc.cast(pc.fill_null(summed.column(f"{name}_sum"), 0), kind))
             except pa.ArrowInvalid as error:
                 self._refuse(f"the sum of {label} over the rows of one key does not fit its type {kind} ({error})")
-        return pa.table(found, names=list(names))
+        return pa.table(result_columns, names=list(names))
 
     def _winners(self, rows: pa.Table) -> pa.Table:
         """Of each key the row that its order puts last; of soft deletes, that of rows and that of marks, as one."""
@@ -208,12 +208,14 @@ def _is_as_next(rows: pa.Table, names: Sequence[str]) -> npt.NDArray[np.bool_]:
 
 def _is_not_newer(rows: pa.Table, last: pa.Table, order: Sequence[str]) -> pa.ChunkedArray:
     """Whether rows are not newer than one row, by their order."""
-    found = None
+    is_not_newer = None
     for name in reversed(order):
         column, bound = rows.column(name), last.column(name)[0]
         is_equal = pc.equal(column, bound)
-        found = pc.or_(pc.less(column, bound), is_equal if found is None else pc.and_(is_equal, found))
-    return found
+        is_not_newer = pc.or_(
+            pc.less(column, bound), is_equal if is_not_newer is None else pc.and_(is_equal, is_not_newer)
+        )
+    return is_not_newer
 
 
 def _addend(column: pa.ChunkedArray) -> pa.ChunkedArray:

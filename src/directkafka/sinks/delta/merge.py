@@ -118,11 +118,11 @@ class Merge:
 
 def _is_not_newer(order: Sequence[str], bounds: Sequence[str]) -> str:
     """Whether the row that is there is not newer than something. A null in its order is older than anything."""
-    found = _ALWAYS
+    condition = _ALWAYS
     for name, bound in reversed(list(zip(order, bounds, strict=True))):
         held = _held(name)
-        found = f"({held} < {bound} OR ({held} = {bound} AND {found}))"
-    return f"({' OR '.join([*(f'{_held(name)} IS NULL' for name in order), found])})"
+        condition = f"({held} < {bound} OR ({held} = {bound} AND {condition}))"
+    return f"({' OR '.join([*(f'{_held(name)} IS NULL' for name in order), condition])})"
 
 
 def _addition(name: str, kind: pa.DataType) -> str:

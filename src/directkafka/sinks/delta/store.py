@@ -75,14 +75,14 @@ class DeltaTransaction:
 
     Attributes:
         table: the snapshot that the commit builds on.
-        found: the ledger in it.
+        state: the ledger in it.
         commit_id: of the commit that it is for.
         change: what becomes of the table's rows.
         given_up: tries of the batch whose files count for nothing once it is committed.
     """
 
     table: DeltaTable
-    found: PipelineState
+    state: PipelineState
     commit_id: str
     change: TableChange = field(default_factory=FilesChange)
     given_up: set[str] = field(default_factory=set)
@@ -175,8 +175,8 @@ class DeltaStore(LedgerStore[DeltaTransaction]):
 
     def advance(self, transaction: DeltaTransaction, entry: LedgerEntry, previous: LedgerEntry | None) -> None:
         """Look at the ledger of that version."""
-        found = transaction.found
-        check_stands(entry, previous, found, store=self.label)
+        state = transaction.state
+        check_stands(entry, previous, state, store=self.label)
 
     def apply(
         self, transaction: DeltaTransaction, sink: Sink, batch: BatchAttempt, reports: Sequence[TaskReport]
@@ -211,15 +211,15 @@ class DeltaStore(LedgerStore[DeltaTransaction]):
         A version that is not there never will be: a later try builds on the same version or a later one, and only one
         of the two gets it.
         """
-        _, found = self._resolved(entry.pipeline)
-        if self.log.durable and found.entry is not None:
+        _, state = self._resolved(entry.pipeline)
+        if self.log.durable and state.entry is not None:
             self.log.sync_last(_app(entry.pipeline))
-        return found
+        return state
 
     def tidy(self, transaction: DeltaTransaction, committed: LedgerEntry) -> None:
         """Remove the entry before the previous one, and files of tries that were given up."""
         pipeline = committed.pipeline
-        obsolete, self._previous[pipeline] = self._previous.get(pipeline), transaction.found.commit_id
+        obsolete, self._previous[pipeline] = self._previous.get(pipeline), transaction.state.commit_id
         try:
             if obsolete:
                 remove(self._entry_path(pipeline, int(obsolete, 16)))

@@ -49,7 +49,7 @@ class Deleter:
             self._connection.rows(self._sql("truncate_rows", is_older=is_older))
             self._check_left(self._sql("count_truncated", is_older=is_older))
         earlier, later = (
-            ", ".join(f"{place}.{plan.coming_column(name)}" for name in order) for place in ("earlier", "later")
+            ", ".join(f"{alias}.{plan.coming_column(name)}" for name in order) for alias in ("earlier", "later")
         )
         self._connection.rows(self._sql("forget_truncated", earlier=earlier, later=later))
         self._connection.rows(self._sql("drop_truncate"))

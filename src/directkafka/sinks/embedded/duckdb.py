@@ -48,8 +48,8 @@ class DuckDBDialect(Dialect):
             return name
         if name in _SIGNED or name in _UNSIGNED:
             return "BIGINT" if _SIGNED.get(name, 0) <= 64 else name
-        if found := _DECIMAL.fullmatch(name):
-            return f"DECIMAL(38,{found[2]})"
+        if match := _DECIMAL.fullmatch(name):
+            return f"DECIMAL(38,{match[2]})"
         return _SUMS.get(name, name)
 
     def takes(self, kind: pa.DataType, column: Column) -> bool:
@@ -73,11 +73,11 @@ class DuckDBDialect(Dialect):
         def ask(what: str, source: str, rest: str = "") -> list[tuple[Any, ...]]:
             return connection.rows(f"SELECT {what} FROM {source} {_IS_THE_TABLE} {rest}", (table, schema))
 
-        found = ask(
+        table_rows = ask(
             "table_type",
             "(SELECT *, table_schema AS schema_name, table_catalog AS database_name FROM information_schema.tables)",
         )
-        if not found:
+        if not table_rows:
             return None
         definition = ask("sql", "duckdb_tables()")
         columns = ask(
@@ -101,7 +101,7 @@ class DuckDBDialect(Dialect):
                 for name, kind, not_null, has_default in columns
             ),
             unique=tuple(frozenset(row[0]) for row in constraints) + tuple(_columns_of(row[0]) for row in indexes),
-            is_table=found[0][0] == "BASE TABLE",
+            is_table=table_rows[0][0] == "BASE TABLE",
         )
 
     def converter(self, schema: pa.Schema, *, store: str, sink: str) -> Callable[[pa.RecordBatch], pa.RecordBatch]:
@@ -123,10 +123,10 @@ def _name_of(kind: pa.DataType) -> str | None:
     with duckdb.connect(":memory:") as connection:
         try:
             connection.register("empty", empty)
-            found = connection.execute("DESCRIBE SELECT value FROM empty").fetchone()
+            row = connection.execute("DESCRIBE SELECT value FROM empty").fetchone()
         except duckdb.Error:
             return None
-    return str(found[1]) if found is not None else None
+    return str(row[1]) if row is not None else None
 
 
 def _widens(name: str, target: str) -> bool:
@@ -152,8 +152,8 @@ def _widens(name: str, target: str) -> bool:
 def _collation_of(column: str, table_sql: str) -> str:
     """The collation of a column, from DuckDB's CREATE TABLE statement, since no catalog has it; empty if none."""
     name = f"(?:{re.escape(column)}|{re.escape(quoted(column))})"
-    found = re.search(rf"[(,] ?{name} VARCHAR COLLATE ([\w.]+)", table_sql)
-    return found[1] if found else ""
+    match = re.search(rf"[(,] ?{name} VARCHAR COLLATE ([\w.]+)", table_sql)
+    return match[1] if match else ""
 
 
 def _columns_of(expressions: str) -> frozenset[str]:

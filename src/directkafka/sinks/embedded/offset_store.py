@@ -59,8 +59,8 @@ class FileOffsets(ABC):
 
     def start(self, connection: Any, stream: str, offsets: Sequence[tuple[str, int, int]]) -> None:
         """Row by row: a stream has few partitions."""
-        for place in offsets:
-            self._change(connection, _SQL["preload"], stream, *place)
+        for partition_offset in offsets:
+            self._change(connection, _SQL["preload"], stream, *partition_offset)
 
     def advance(self, connection: Any, stream: str, ranges: Sequence[OffsetRange]) -> set[TopicPartition]:
         """Row by row; the first one keeps other programs from writing until the transaction ends."""
@@ -151,8 +151,8 @@ class DuckDBOffsets(FileOffsets):
         return connection.execute(statement, list(parameters)).fetchall()
 
     def _change(self, connection: duckdb.DuckDBPyConnection, statement: str, *parameters: object) -> int:
-        found = connection.execute(statement, list(parameters)).fetchall()
-        return int(found[0][0]) if found else 0
+        rows = connection.execute(statement, list(parameters)).fetchall()
+        return int(rows[0][0]) if rows else 0
 
 
 _SQLITE_REMEDY: Final = (

@@ -211,26 +211,26 @@ class EmbeddedSink(EmbeddedConfig, Clonable):
             self._make(connection, schema)
         elif self.schema_policy == "add-columns":
             self._add_columns(connection, stored, table)
-        found = self.dialect.read_table(connection, self._target)
-        if found is None:
+        target_table = self.dialect.read_table(connection, self._target)
+        if target_table is None:
             # DuckDB takes the file's own name in front of a table for the file, and makes the table in schema main.
             self._refuse(["it was made, and is not there under this name: write schema.table, with one of its schemas"])
-        assert found is not None, "else it is refused"
-        problems = table_problems(schema, self._mode, found, self.dialect, name=self.name)
-        problems += self._ignore_problems(schema, found)
-        self._refuse(problems if found.is_table else [*problems, "it is no table"])
+        assert target_table is not None, "else it is refused"
+        problems = table_problems(schema, self._mode, target_table, self.dialect, name=self.name)
+        problems += self._ignore_problems(schema, target_table)
+        self._refuse(problems if target_table.is_table else [*problems, "it is no table"])
         convert = self.dialect.converter(schema, store=self._store.file.label, sink=self.name)
         plan = FilePlan(
             store=self._store.file.label,
             sink=self.name,
             mode=self._mode,
             target=self._target,
-            unique=tuple(dict.fromkeys(found.unique)),
-            triggers=found.triggers,
-            goes_straight=found.is_plain,
+            unique=tuple(dict.fromkeys(target_table.unique)),
+            triggers=target_table.triggers,
+            goes_straight=target_table.is_plain,
             schema=schema,
             converted=convert(empty_batch(schema)).schema,
-            definitions=tuple(self._definition(found, index, name) for index, name in enumerate(schema.names)),
+            definitions=tuple(self._definition(target_table, index, name) for index, name in enumerate(schema.names)),
             dialect=self.dialect,
         )
         try_insert(connection, plan)
@@ -281,12 +281,12 @@ class EmbeddedSink(EmbeddedConfig, Clonable):
                 connection.rows(statement)
 
     def _type_sql(self, field: pa.Field) -> str:
-        found = self.dialect.creation_type(field.type, is_sum=field.name in self._mode.add)
-        if found is None:
+        type_sql = self.dialect.creation_type(field.type, is_sum=field.name in self._mode.add)
+        if type_sql is None:
             kind = self._store.file.kind
             advice = "make a string of it, for example with to_json"
             self._refuse([f"column {field.name!r} of type {field.type} has no {kind} type here: {advice}"])
-        return str(found)
+        return str(type_sql)
 
     def _refuse(self, problems: Sequence[str]) -> None:
         if problems:

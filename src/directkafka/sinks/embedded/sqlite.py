@@ -117,13 +117,13 @@ class SQLiteDialect(Dialect):
     def read_table(self, connection: FileConnection, name: Sequence[str]) -> FileTable | None:
         """From the pragmas, which are tables as well."""
         (table,) = name
-        found = connection.rows(
+        table_rows = connection.rows(
             "SELECT master.type, list.strict, list.type, master.sql "
             "FROM sqlite_master AS master, pragma_table_list($1) AS list "
             "WHERE lower(master.name) = lower($1) AND list.schema = 'main'",
             (table,),
         )
-        if not found:
+        if not table_rows:
             return None
         triggers = connection.rows(
             "SELECT name FROM sqlite_master WHERE type = 'trigger' AND lower(tbl_name) = lower($1) ORDER BY name",
@@ -145,7 +145,7 @@ class SQLiteDialect(Dialect):
                 Column(
                     name=row[0],
                     # Outside of STRICT tables ANY is a name like any other, and means a number.
-                    type_sql="NUMERIC" if row[1].upper() == "ANY" and not found[0][1] else row[1],
+                    type_sql="NUMERIC" if row[1].upper() == "ANY" and not table_rows[0][1] else row[1],
                     not_null=bool(row[2]),
                     has_default=bool(row[3]) or (is_row_number and bool(row[4])),
                     is_generated=row[5] in (2, 3),
@@ -153,10 +153,10 @@ class SQLiteDialect(Dialect):
                 for row in columns
             ),
             unique=_unique(key, indexes),
-            is_table=found[0][0] == "table",
+            is_table=table_rows[0][0] == "table",
             triggers=tuple(name for (name,) in triggers),
             # No pragma tells of ON CONFLICT clauses. A column or a comment of this name costs a detour, no more.
-            is_plain=not triggers and found[0][2] == "table" and "CONFLICT" not in str(found[0][3]).upper(),
+            is_plain=not triggers and table_rows[0][2] == "table" and "CONFLICT" not in str(table_rows[0][3]).upper(),
         )
 
     def converter(self, schema: pa.Schema, *, store: str, sink: str) -> Converter:
@@ -166,11 +166,13 @@ class SQLiteDialect(Dialect):
 
 def _unique(key: frozenset[str], indexes: Sequence[tuple[str, str | None]]) -> tuple[frozenset[str], ...]:
     """Sets of columns by index; an index with an expression has a column without a name."""
-    found: dict[str, set[str | None]] = {}
+    columns_by_index: dict[str, set[str | None]] = {}
     for index, column in indexes:
-        found.setdefault(index, set()).add(column)
+        columns_by_index.setdefault(index, set()).add(column)
     named = [
-        frozenset(name for name in columns if name is not None) for columns in found.values() if None not in columns
+        frozenset(name for name in columns if name is not None)
+        for columns in columns_by_index.values()
+        if None not in columns
     ]
     return tuple([key] * bool(key) + named)
 

@@ -53,10 +53,10 @@ class Access:
     def of(cls, database: Path) -> Access:
         """As a file is now; its owner's alone where there is none."""
         try:
-            found = database.stat()
+            status = database.stat()
         except FileNotFoundError:
             return cls()
-        return cls(mode=stat.S_IMODE(found.st_mode) & 0o666, group=found.st_gid)
+        return cls(mode=stat.S_IMODE(status.st_mode) & 0o666, group=status.st_gid)
 
     def make_folder(self, folder: Path) -> None:
         """Make a folder if it is not there."""
@@ -65,9 +65,9 @@ class Access:
             folder.mkdir(mode=stat.S_IRWXU)
             folder.chmod(self._limited(folder.stat().st_gid, is_folder=True))
 
-    def make_file(self, place: Path) -> None:
+    def make_file(self, path: Path) -> None:
         """Make an empty file that is not there."""
-        descriptor = os.open(place, os.O_CREAT | os.O_EXCL | os.O_WRONLY, stat.S_IRUSR | stat.S_IWUSR)
+        descriptor = os.open(path, os.O_CREAT | os.O_EXCL | os.O_WRONLY, stat.S_IRUSR | stat.S_IWUSR)
         try:
             os.fchmod(descriptor, self._limited(os.fstat(descriptor).st_gid, is_folder=False))
         finally:
@@ -105,8 +105,8 @@ class StagingFolder:
         """Remove what older drivers of this pipeline have left."""
         pattern = re.compile(stale_staging_pattern(batch.pipeline))
         names = os.listdir(self.path) if self.path.is_dir() else []
-        found = ((name, pattern.match(name)) for name in names)
-        self.remove(name for name, match in found if match is not None and int(match[1]) < batch.generation)
+        matches = ((name, pattern.match(name)) for name in names)
+        self.remove(name for name, match in matches if match is not None and int(match[1]) < batch.generation)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -138,14 +138,14 @@ class FileTaskWriter:
         return report_inline(rows) if isinstance(rows, tuple) else self._stage(uuid.uuid4().hex, rows)
 
     def _stage(self, attempt: str, batches: Iterator[pa.RecordBatch]) -> TaskReport:
-        place = self.folder / f"{attempt}.arrow"
+        path = self.folder / f"{attempt}.arrow"
         try:
             self.folder.parent.parent.mkdir(parents=True, exist_ok=True)
             self.access.make_folder(self.folder.parent)
             self.access.make_folder(self.folder)
-            self.access.make_file(place.with_suffix(".unfinished"))
-            rows = _write(place.with_suffix(".unfinished"), batches)
-            place.with_suffix(".unfinished").rename(place)
+            self.access.make_file(path.with_suffix(".unfinished"))
+            rows = _write(path.with_suffix(".unfinished"), batches)
+            path.with_suffix(".unfinished").rename(path)
         except PermissionError as error:
             raise StoreAccessError(
                 store=self.store,
@@ -181,33 +181,33 @@ class StagedRows:
             StoreAccessError: its file is not there.
         """
         for report in self.reports:
-            found = 0
+            row_count = 0
             for batch in self._of(report):
-                found += batch.num_rows
+                row_count += batch.num_rows
                 yield batch
-            check_count(store=self.store, sink=self.sink, reported=report.rows, found=found)
+            check_count(store=self.store, sink=self.sink, reported=report.rows, stored=row_count)
 
     def _of(self, report: TaskReport) -> Iterator[pa.RecordBatch]:
         yield from report.inline
         if not report.staged:
             return
-        place = self.folder / f"{report.attempt}.arrow"
+        path = self.folder / f"{report.attempt}.arrow"
         try:
-            source = pa.memory_map(str(place))
+            source = pa.memory_map(str(path))
         except FileNotFoundError as error:
             raise StoreAccessError(
                 store=self.store,
-                cause=f"{report.rows} rows that a task staged in {place} are not there",
+                cause=f"{report.rows} rows that a task staged in {path} are not there",
                 remedy="Driver and executors must see the same folder: set staging to one that they share.",
             ) from error
         with source:
             yield from pa.ipc.open_stream(source)
 
 
-def _write(place: Path, batches: Iterator[pa.RecordBatch]) -> int:
+def _write(path: Path, batches: Iterator[pa.RecordBatch]) -> int:
     first = next(batches)
     rows = int(first.num_rows)
-    with pa.OSFile(str(place), "wb") as file, pa.ipc.new_stream(file, first.schema, options=_OPTIONS) as stream:
+    with pa.OSFile(str(path), "wb") as file, pa.ipc.new_stream(file, first.schema, options=_OPTIONS) as stream:
         stream.write_batch(first)
         for batch in batches:
             rows += batch.num_rows

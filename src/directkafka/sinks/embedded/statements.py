@@ -93,9 +93,9 @@ def _make_batch(connection: FileConnection, plan: FilePlan) -> str:
 def _refuse_nulls(connection: FileConnection, plan: FilePlan, batch: str) -> None:
     for names, reason in plan.mode.null_reasons().items():
         is_null = _is_null(plan, names)
-        ((found,),) = connection.rows(SQL["count_nulls"].format(batch=batch, is_null=is_null))
-        if found:
-            detail = f"{found} rows have a null {reason}"
+        ((null_count,),) = connection.rows(SQL["count_nulls"].format(batch=batch, is_null=is_null))
+        if null_count:
+            detail = f"{null_count} rows have a null {reason}"
             raise RowRejectedError(store=plan.store, sink=plan.sink, detail=detail)
 
 

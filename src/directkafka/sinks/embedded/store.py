@@ -147,11 +147,11 @@ class EmbeddedStore(LedgerStore[FileTransaction]):
         with self.opened() as connection:
             connection.rows(SQL["create_ledger"])
             now_ms = time.time_ns() // 1_000_000
-            found = connection.rows(SQL["fence"], (pipeline, FORMAT_VERSION, generation, self._driver, now_ms))
-            if not found:
+            rows = connection.rows(SQL["fence"], (pipeline, FORMAT_VERSION, generation, self._driver, now_ms))
+            if not rows:
                 row = self._read_row(connection, pipeline)
                 raise FencedError(store=self.label, pipeline=pipeline, held=generation or 0, found=row.generation)
-            return int(found[0][0])
+            return int(rows[0][0])
 
     # The committing transaction.
 
@@ -221,9 +221,9 @@ class EmbeddedStore(LedgerStore[FileTransaction]):
     def _read_row(self, connection: FileConnection, pipeline: str) -> PipelineState:
         if not connection.rows(SQL["ledger_exists"]):
             return PipelineState()
-        found = connection.rows(SQL["read_entry"], (pipeline,))
-        if not found:
+        rows = connection.rows(SQL["read_entry"], (pipeline,))
+        if not rows:
             return PipelineState()
-        row = dict(zip(_READ_COLUMNS, found[0], strict=True))
+        row = dict(zip(_READ_COLUMNS, rows[0], strict=True))
         documents = {name: json.loads(row[name]) for name in ("progress", "row_counts", "total_rows")}
         return state_from_row(row | documents, store=self.label)

@@ -179,11 +179,11 @@ class TextFormat(_Lines):
         if pc.any(bad).as_py():
             position = pc.index(bad, True).as_py()
             text = texts[position].as_py()
-            found = "a null" if text is None else f"a line break in {text[:60]!r}"
+            problem = "a null" if text is None else f"a line break in {text[:60]!r}"
             raise RowRejectedError(
                 store=self.store,
                 sink=self.sink,
-                detail=f"{found}: a row of a text file is a line; escape it, or write format 'json'",
+                detail=f"{problem}: a row of a text file is a line; escape it, or write format 'json'",
             )
         return texts
 

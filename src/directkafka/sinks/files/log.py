@@ -102,15 +102,15 @@ class FilesLog:
             self._load(self._newest_checkpoint())
         while True:
             first = self.state.next_slot
-            found = list(self._read_group(first))
+            entries = list(self._read_group(first))
             # Only now: see the module's text. A slot below may have been taken after its group was sealed.
             if (checkpoint := self._checkpoint_of(first)).exists():
                 self._load(checkpoint)
                 continue
-            for entry in found:
+            for entry in entries:
                 self.state = applied(self.state, entry)
-            self._tail += found
-            if len(found) < GROUP - first % GROUP:
+            self._tail += entries
+            if len(entries) < GROUP - first % GROUP:
                 return self.state
 
     def make(self) -> None:
@@ -187,13 +187,13 @@ class FilesLog:
             self._tail = []
 
     def _newest_checkpoint(self) -> Path | None:
-        found = [name for name in self._names() if _CHECKPOINT_NAME.fullmatch(name)]
-        return self._log / max(found) if found else None
+        names = [name for name in self._names() if _CHECKPOINT_NAME.fullmatch(name)]
+        return self._log / max(names) if names else None
 
     def _sealed_files(self, last_slot: int, table: str) -> Iterator[DataFile]:
-        found = pq.read_table(self._checkpoint_of(last_slot))
-        found = found.filter(pc.equal(found.column("table"), table)).drop_columns("table")
-        return (DataFile(**row) for row in found.to_pylist())
+        file_rows = pq.read_table(self._checkpoint_of(last_slot))
+        file_rows = file_rows.filter(pc.equal(file_rows.column("table"), table)).drop_columns("table")
+        return (DataFile(**row) for row in file_rows.to_pylist())
 
     # Tidying.
 
@@ -229,12 +229,12 @@ class FilesLog:
         """
         kept_from = self._sealed.next_slot - GROUP
         for name in self._names():
-            if found := _ENTRY_NAME.fullmatch(name):
-                if int(found[1]) < kept_from:
+            if match := _ENTRY_NAME.fullmatch(name):
+                if int(match[1]) < kept_from:
                     yield self._log / name
-            elif found := _TEMPORARY_NAME.fullmatch(name):
-                is_entry = _ENTRY_NAME.fullmatch(found[1]) is not None
-                if int(found[2]) < self.state.next_slot if is_entry else (self._log / found[1]).exists():
+            elif match := _TEMPORARY_NAME.fullmatch(name):
+                is_entry = _ENTRY_NAME.fullmatch(match[1]) is not None
+                if int(match[2]) < self.state.next_slot if is_entry else (self._log / match[1]).exists():
                     yield self._log / name
 
     # Names.

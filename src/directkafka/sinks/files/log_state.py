@@ -184,7 +184,7 @@ def state_from_bytes(content: bytes, *, store: str) -> LogState:
     """
     with _readable(store):
         document = _document(content, store=store)
-        pipelines = {name: state_from_json(found, store=store) for name, found in document["pipelines"].items()}
+        pipelines = {name: state_from_json(state, store=store) for name, state in document["pipelines"].items()}
         tables = {name: _table_from_json(table) for name, table in document["tables"].items()}
         return check_fields(LogState(next_slot=document["next_slot"], pipelines=pipelines, tables=tables))
 

@@ -50,8 +50,8 @@ def translated(store: str) -> Iterator[None]:
 
 
 def _error_for(store: str, error: OSError) -> DirectKafkaError:
-    place = f" ({error.filename})" if error.filename else ""
-    cause = f"{error.strerror or error}{place}"
+    location = f" ({error.filename})" if error.filename else ""
+    cause = f"{error.strerror or error}{location}"
     if error.errno in _ACCESS:
         user = f"user id {os.geteuid()}"
         remedy = f"Give {user} the right to read and write there, and to make links and folders."
@@ -76,10 +76,10 @@ def resolve_folder(path: str | os.PathLike[str]) -> Path:
         )
     if not text:
         raise ValueError("a path is needed")
-    found = Path(os.path.realpath(text))
-    if fault := fault_of_path(found):
+    real_path = Path(os.path.realpath(text))
+    if fault := fault_of_path(real_path):
         raise ValueError(fault)
-    return found
+    return real_path
 
 
 def require_writable(folder: Path, *, store: str) -> None:

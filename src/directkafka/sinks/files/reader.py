@@ -100,10 +100,10 @@ def read_parquet(spark: SparkSession, path: str | os.PathLike[str], table: str |
     """
     from pyspark.sql.pandas.types import from_arrow_schema
 
-    found = committed_files(path, table)
-    schema = from_arrow_schema(found.schema)
-    if not found.paths:
+    files = committed_files(path, table)
+    schema = from_arrow_schema(files.schema)
+    if not files.paths:
         return spark.createDataFrame([], schema)
     # Without the scheme, a cluster's default file system would be asked.
-    paths = ["file:" + _PATTERN_CHARACTER.sub(r"\\\g<0>", str(path)) for path in found.paths]
-    return spark.read.schema(schema).format(found.format).load(paths)
+    paths = ["file:" + _PATTERN_CHARACTER.sub(r"\\\g<0>", str(path)) for path in files.paths]
+    return spark.read.schema(schema).format(files.format).load(paths)

@@ -41,8 +41,8 @@ def storage_problems(schema: pa.Schema, format: Format) -> list[str]:
     """What keeps the DataFrame's columns out of files of this format, one sentence each."""
     if format == "text":
         fits = len(schema) == 1 and pa.types.is_string(schema.field(0).type)
-        found = ", ".join(f"{field.name} {field.type}" for field in schema)
-        return [] if fits else [f"text files take one column of strings, not [{found}]"]
+        columns = ", ".join(f"{field.name} {field.type}" for field in schema)
+        return [] if fits else [f"text files take one column of strings, not [{columns}]"]
     holds = can_be_json if format == "json" else _can_be_parquet
     problems = [
         f"column {field.name!r} of type {field.type} does not go into {format} files unchanged: {_ADVICE[format]}"

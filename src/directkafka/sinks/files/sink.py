@@ -132,10 +132,10 @@ class FilesSink(FilesConfig, Clonable):
             SchemaMismatchError: there is no such table.
             StoreUnavailableError: a file cannot be read.
         """
-        found = committed_in(self._store, self._table)
+        files = committed_in(self._store, self._table)
         with translated(self._store.label):
-            rows = sum(self._file_format.count(path) for path in found.paths)
-            doubled = 0 if found.format == "text" else doubled_records(found.dataset())
+            rows = sum(self._file_format.count(path) for path in files.paths)
+            doubled = 0 if files.format == "text" else doubled_records(files.dataset())
         return TableCount(rows=rows, doubled=doubled)
 
     @property

@@ -184,8 +184,8 @@ class FilesStore(LedgerStore[FilesTransaction]):
 
     def advance(self, transaction: FilesTransaction, entry: LedgerEntry, previous: LedgerEntry | None) -> None:
         """Look where the log stands; :meth:`end` looks again, at the slot before its own."""
-        found = self.state(entry.pipeline)
-        check_stands(entry, previous, found, store=self.label)
+        state = self.state(entry.pipeline)
+        check_stands(entry, previous, state, store=self.label)
         transaction.previous = previous
 
     def apply(
@@ -198,8 +198,8 @@ class FilesStore(LedgerStore[FilesTransaction]):
     def end(self, transaction: FilesTransaction, committed: LedgerEntry) -> None:
         """Put the entry into the first slot before which its checks hold."""
         batch = BatchAdded(commit_id=transaction.commit_id, entry=committed, files=transaction.added)
-        while (found := self._state_of(self._log.put(batch), committed)).commit_id != batch.commit_id:
-            check_stands(committed, transaction.previous, found, store=self.label)
+        while (state := self._state_of(self._log.put(batch), committed)).commit_id != batch.commit_id:
+            check_stands(committed, transaction.previous, state, store=self.label)
 
     def settled_state(self, entry: LedgerEntry, cause: BaseException) -> PipelineState:
         """What the log says after the file system failed.

@@ -80,10 +80,10 @@ def temporary_name(name: str) -> str:
 
 def owner_of(name: str) -> FileOwner | None:
     """What a file's name says, temporary or not; None for a file of somebody else's."""
-    found = _NAME.fullmatch(name)
-    if found is None:
+    match = _NAME.fullmatch(name)
+    if match is None:
         return None
-    pipeline, generation, batch_id, attempt = found.groups()
+    pipeline, generation, batch_id, attempt = match.groups()
     return FileOwner(pipeline=pipeline, generation=int(generation), batch_id=int(batch_id), attempt=attempt)
 
 

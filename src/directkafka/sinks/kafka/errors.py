@@ -100,8 +100,8 @@ def error_for(error: KafkaError, *, store: str, sink: str = "") -> DirectKafkaEr
 
 def _answer(error: BrokerResponseError, store: str, cause: str) -> DirectKafkaError:
     if error.code in _ACCESS_CODES:
-        said = f"{error.api} for {error.subject} was answered with error {error.code} ({error.name})"
-        return StoreAccessError(store=store, cause=said, remedy=f"{error.remedy}.")
+        refusal = f"{error.api} for {error.subject} was answered with error {error.code} ({error.name})"
+        return StoreAccessError(store=store, cause=refusal, remedy=f"{error.remedy}.")
     if error.code == ErrorCode.INVALID_TRANSACTION_TIMEOUT:
         reason = "is more than the brokers' transaction.max.timeout.ms; lower it, or raise theirs"
         return OptionError(option="kafka.transaction.timeout.ms", reason=reason, where="a Kafka sink")

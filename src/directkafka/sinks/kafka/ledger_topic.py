@@ -73,9 +73,9 @@ def state_of(value: bytes, *, store: str) -> PipelineState:
         SchemaMismatchError: a newer program wrote it, in a format this one does not know; or it is no such record.
     """
     try:
-        found = json.loads(value)
-        check_version(found["format_version"], found["pipeline"], store=store)
-        return state_from_json(found, store=store)
+        document = json.loads(value)
+        check_version(document["format_version"], document["pipeline"], store=store)
+        return state_from_json(document, store=store)
     except (ValueError, LookupError, TypeError, RecursionError) as error:
         detail = f"is no record of ours ({type(error).__name__}: {error}); another program writes this topic"
         raise SchemaMismatchError(store=store, sink="the ledger's newest record", detail=detail) from error
@@ -103,11 +103,12 @@ class LedgerTopic:
         self._all = AdminClient(client, isolation_level="read_uncommitted")
         self._options: ClientOptions = replace(client.options, isolation_level="read_committed")
         self._uncommitted = replace(client.options, isolation_level="read_uncommitted")
-        self.place = TopicPartition(topic, 0)
+        self.topic = topic
+        self.topic_partition = TopicPartition(topic, 0)
 
     def exists(self) -> bool:
         """Whether somebody has made the topic."""
-        return bool(self._all.topics([self.place.topic]))
+        return bool(self._all.topics([self.topic]))
 
     def ensure(self) -> None:
         """Make the topic if it is not there, and refuse one that is not as it must be.
@@ -117,7 +118,7 @@ class LedgerTopic:
             StoreUnavailableError: fewer brokers are up than it is to have replicas.
             BrokerResponseError: it may not be made, or looked at.
         """
-        described = self._all.topics([self.place.topic]).get(self.place.topic)
+        described = self._all.topics([self.topic]).get(self.topic)
         if described is None:
             self._make()
             return
@@ -128,20 +129,20 @@ class LedgerTopic:
         if (policy := self._cleanup_policy()) != "compact":
             raise self.wrong(
                 f"has cleanup.policy={policy}, under which entries are deleted: run kafka-configs.sh --alter "
-                f"--topic {self.place.topic} --add-config cleanup.policy=compact"
+                f"--topic {self.topic} --add-config cleanup.policy=compact"
             )
 
     def topic_id(self) -> str:
         """Kafka's UUID of the topic, which must be there."""
-        return self._all.topics([self.place.topic])[self.place.topic].topic_id
+        return self._all.topics([self.topic])[self.topic].topic_id
 
     def has_only_failures(self) -> bool:
         """Of a topic without a committed record: whether it has records, from the first one on, that were aborted."""
-        return self.end() > 0 and not self._all.offsets_at({self.place: -2})[self.place]
+        return self.end() > 0 and not self._all.offsets_at({self.topic_partition: -2})[self.topic_partition]
 
     def end(self) -> int:
         """The high watermark: one past the last record, of whatever fate."""
-        offset = self._all.offsets_at({self.place: -1})[self.place]
+        offset = self._all.offsets_at({self.topic_partition: -1})[self.topic_partition]
         return offset or 0
 
     def read_committed_tail(self, end: int) -> PipelineState:
@@ -156,7 +157,7 @@ class LedgerTopic:
         """The newest record that is committed for certain, without a fence; that of no driver without a topic."""
         if not self.exists():
             return PipelineState()
-        stable_end = self._stable.offsets_at({self.place: -1})[self.place]
+        stable_end = self._stable.offsets_at({self.topic_partition: -1})[self.topic_partition]
         return self._newest(stable_end or 0)
 
     def claims(self, start: int) -> pa.RecordBatch:
@@ -167,15 +168,15 @@ class LedgerTopic:
         """
         columns = [batch.column("key") for batch in self._records(start, self.end(), self._uncommitted)]
         keys = pa.chunked_array(columns, pa.binary())
-        found = keys.filter(pc.starts_with(keys, CLAIM)).combine_chunks()
-        return pa.record_batch({"key": found, "value": pa.nulls(len(found), pa.binary())})
+        claim_keys = keys.filter(pc.starts_with(keys, CLAIM)).combine_chunks()
+        return pa.record_batch({"key": claim_keys, "value": pa.nulls(len(claim_keys), pa.binary())})
 
     def leader(self) -> Leader:
         """Where the topic's partition is led."""
-        return self._all.topics([self.place.topic])[self.place.topic].leaders[0]
+        return self._all.topics([self.topic])[self.topic].leaders[0]
 
     def _newest(self, end: int) -> PipelineState:
-        earliest = self._all.offsets_at({self.place: -2})[self.place] or 0
+        earliest = self._all.offsets_at({self.topic_partition: -2})[self.topic_partition] or 0
         tail, until = _TAIL, end
         while until > earliest:
             start = max(earliest, end - tail)
@@ -188,7 +189,7 @@ class LedgerTopic:
     def _records(self, start: int, until: int, options: ClientOptions) -> Iterator[pa.RecordBatch]:
         leader = self.leader()
         task = RangeTask(
-            range=OffsetRange(self.place.topic, 0, start, until),
+            range=OffsetRange(self.topic, 0, start, until),
             topic_id="",
             host=leader.host,
             port=leader.port,
@@ -218,7 +219,7 @@ class LedgerTopic:
             known.controller_id if known.controller_id >= 0 else None,
             topics=[
                 {
-                    "name": self.place.topic,
+                    "name": self.topic,
                     "num_partitions": 1,
                     "replication_factor": replicas.count,
                     "assignments": [],
@@ -234,7 +235,10 @@ class LedgerTopic:
         self._wait_until_made()
         log_at_level = log.warning if replicas.is_guess else log.info
         log_at_level(
-            "the ledger's topic %s is made with %d replica(s): %s", self.place.topic, replicas.count, replicas.reason
+            "the ledger's topic %s is made with %d replica(s): %s",
+            self.topic,
+            replicas.count,
+            replicas.reason,
         )
 
     def _choose_replicas(self) -> Replicas:
@@ -247,7 +251,7 @@ class LedgerTopic:
         replicas = replicas_of(self._replicas, brokers)
         if replicas.count > len(brokers):
             cause = (
-                f"the ledger's topic {self.place.topic} is to have {replicas.count} replicas ({replicas.reason}), and "
+                f"the ledger's topic {self.topic} is to have {replicas.count} replicas ({replicas.reason}), and "
                 f"{len(brokers)} broker(s) are up. If there are no more, the sink's option ledger_replicas is for that"
             )
             raise StoreUnavailableError(store=self._store, cause=cause)
@@ -257,7 +261,7 @@ class LedgerTopic:
         """A broker may hear of a new topic a moment later than the controller."""
         deadline = time.monotonic() + _MADE_TIMEOUT_S
         while True:
-            described = self._all.topics([self.place.topic]).get(self.place.topic)
+            described = self._all.topics([self.topic]).get(self.topic)
             if described is not None and described.leaders[0].node_id is not None:
                 return
             if time.monotonic() > deadline:
@@ -270,18 +274,18 @@ class LedgerTopic:
             resources=[
                 {
                     "resource_type": _TOPIC_RESOURCE,
-                    "resource_name": self.place.topic,
+                    "resource_name": self.topic,
                     "configuration_keys": ["cleanup.policy"],
                 }
             ],
         )
-        (found,) = response.results
-        self._raise_for("DescribeConfigs", found.error_code, "DESCRIBE_CONFIGS")
-        return ",".join(str(config.value) for config in found.configs)
+        (result,) = response.results
+        self._raise_for("DescribeConfigs", result.error_code, "DESCRIBE_CONFIGS")
+        return ",".join(str(config.value) for config in result.configs)
 
     def _raise_for(self, api: str, code: int, right: str) -> None:
-        raise_for(api, code, f"the ledger's topic {self.place.topic}", self._options, topic_right=right)
+        raise_for(api, code, f"the ledger's topic {self.topic}", self._options, topic_right=right)
 
     def wrong(self, detail: str) -> SchemaMismatchError:
         """An error about this topic, to be raised by the caller."""
-        return SchemaMismatchError(store=self._store, sink=f"the ledger's topic {self.place.topic}", detail=detail)
+        return SchemaMismatchError(store=self._store, sink=f"the ledger's topic {self.topic}", detail=detail)

@@ -60,14 +60,14 @@ def _problem(ledger: LedgerTopic, coordinator: Coordinator, accepted: str | None
         if not coordinator.is_known():
             return None
         return ledger.wrong(
-            f"is gone, {_DANGER} make the topic: kafka-topics.sh --create --topic {ledger.place.topic} --partitions 1 "
+            f"is gone, {_DANGER} make the topic: kafka-topics.sh --create --topic {ledger.topic} --partitions 1 "
             "--config cleanup.policy=compact; the next start says how to go on"
         )
     if ledger.read_stable_tail().generation > 0 or ledger.has_only_failures() or not coordinator.may_have_committed():
         return None
     topic_id = ledger.topic_id()
     if accepted == topic_id:
-        log.warning("%s is empty and begins anew, as accept_empty_ledger says", ledger.place.topic)
+        log.warning("%s is empty and begins anew, as accept_empty_ledger says", ledger.topic)
         return None
     return ledger.wrong(
         f"is empty, {_DANGER} set the sink's option accept_empty_ledger to {topic_id!r}, the id of this empty topic"

@@ -75,19 +75,19 @@ def check_brokers(brokers: Sequence[Broker]) -> tuple[str, ...]:
 
 def _problem(broker: Broker) -> str:
     """What a broker lacks; empty for nothing."""
-    place = f"broker {broker.node_id} at {broker.address}"
+    broker_label = f"broker {broker.node_id} at {broker.address}"
     for api in _SPOKEN:
         needed = API_VERSIONS[api]
         lowest, highest = broker.versions.get(needed.key, (-1, -1))
         if highest < needed.version_min:
             spoken = f"up to version {highest}" if highest >= 0 else "not at all"
-            return f"{place} speaks {api} {spoken}, needed is {_range(needed)} (Kafka {needed.release})"
+            return f"{broker_label} speaks {api} {spoken}, needed is {_range(needed)} (Kafka {needed.release})"
         if lowest > needed.version_max:
-            return f"{place} speaks {api} from version {lowest} on, needed is {_range(needed)}"
+            return f"{broker_label} speaks {api} from version {lowest} on, needed is {_range(needed)}"
     highest = broker.versions[API_VERSIONS["AddPartitionsToTxn"].key][1]
     if highest < BROKERS_VERIFY_VERSION:
         return (
-            f"{place} speaks AddPartitionsToTxn up to version {highest}, needed is {BROKERS_VERIFY_VERSION} "
+            f"{broker_label} speaks AddPartitionsToTxn up to version {highest}, needed is {BROKERS_VERIFY_VERSION} "
             f"(Kafka {_RELEASE_MIN})"
         )
     return ""
@@ -122,9 +122,9 @@ def replicas_of(given: int | None, brokers: Sequence[Broker]) -> Replicas:
     """
     if given is not None:
         return Replicas(given, "ledger_replicas")
-    said = [int(broker.settings[LOG_REPLICAS]) for broker in brokers if LOG_REPLICAS in broker.settings]
-    if said:
-        return Replicas(max(said), f"as the cluster's log of transactions has by {LOG_REPLICAS}")
+    replica_counts = [int(broker.settings[LOG_REPLICAS]) for broker in brokers if LOG_REPLICAS in broker.settings]
+    if replica_counts:
+        return Replicas(max(replica_counts), f"as the cluster's log of transactions has by {LOG_REPLICAS}")
     count = min(_REPLICAS_WANTED, len(brokers))
     return Replicas(count, f"{_REPLICAS_WANTED}, or as many as there are brokers up now", is_guess=True)
 

@@ -16,7 +16,7 @@ from directkafka.errors import OptionError, RowRejectedError, SchemaMismatchErro
 from directkafka.kafka.admin.admin_client import AdminClient
 from directkafka.kafka.consumer.range_reader import read_range
 from directkafka.kafka.consumer.range_task import RangeTask
-from directkafka.kafka.transactions.attempt_fencing import ClaimPlace
+from directkafka.kafka.transactions.attempt_fencing import TransactionClaims
 from directkafka.offsets import OffsetRange, TopicPartition
 from directkafka.options.written_payloads import written_params
 from directkafka.payloads.encode import ColumnEncoding, column_encodings, encoded_schema, encoding_problems
@@ -185,9 +185,9 @@ class KafkaSink(KafkaConfig, Clonable):
             transaction.add(router.targets, writer=self.name)
         writer_count = max(1, min(self.tasks_max or writers_max, writers_max, len(router.targets)))
         identity = transaction.identity
-        claims = ClaimPlace(
+        claims = TransactionClaims(
             client=self._store.options.client,
-            place=transaction.ledger,
+            topic_partition=transaction.ledger,
             from_offset=transaction.ledger_end,
             name=f"{identity.transactional_id}/{identity.producer_id}/{identity.epoch}/{self.name}",
         )
@@ -245,12 +245,12 @@ class KafkaSink(KafkaConfig, Clonable):
         with translate(self._store.label, sink=self.name):
             admin = AdminClient(client, isolation_level="read_committed")
             topics = admin.topics([self.topic])
-            places = [TopicPartition(self.topic, number) for number in topics[self.topic].leaders]
-            snapshot = admin.snapshot(places, topics)
+            partitions = [TopicPartition(self.topic, number) for number in topics[self.topic].leaders]
+            snapshot = admin.snapshot(partitions, topics)
             rows = 0
-            for place, seen in snapshot.partitions.items():
+            for topic_partition, seen in snapshot.partitions.items():
                 task = RangeTask(
-                    range=OffsetRange(place.topic, place.partition, seen.earliest, seen.latest),
+                    range=OffsetRange(topic_partition.topic, topic_partition.partition, seen.earliest, seen.latest),
                     topic_id=seen.topic_id,
                     host=seen.leader_host,
                     port=seen.leader_port,
@@ -292,10 +292,10 @@ class KafkaSink(KafkaConfig, Clonable):
         if not topics:
             return {}
         with translate(self._store.label, sink=self.name):
-            found = AdminClient(self._store.client).topics(topics)
-        if missing := sorted(set(topics) - set(found)):
+            described_topics = AdminClient(self._store.client).topics(topics)
+        if missing := sorted(set(topics) - set(described_topics)):
             self._refuse(f"there is no topic {', '.join(missing)}: create it with as many partitions as it shall have")
-        return {name: len(described.leaders) for name, described in found.items()}
+        return {name: len(described.leaders) for name, described in described_topics.items()}
 
     def _is_read(self, topic: str) -> bool:
         return self._reads(topic, lambda: self._store.cluster_id)

@@ -315,11 +315,11 @@ class KafkaStore(LedgerStore[_Commit], TransactionalStore):
         """From a record batch that was too large: the next try has smaller ones."""
         if (refused := refused_batch(cause)) is None:
             return
-        found = topic_settings(self.client, refused.topic, [SIZE_LIMIT]).get(SIZE_LIMIT)
-        owner.options = with_smaller_batches(owner.options, refused, None if found is None else int(found))
+        size_limit = topic_settings(self.client, refused.topic, [SIZE_LIMIT]).get(SIZE_LIMIT)
+        owner.options = with_smaller_batches(owner.options, refused, None if size_limit is None else int(size_limit))
         log.warning(
             "topic %s takes no record batch of %d bytes (its %s is %s): the rows are written again, from now on in "
             "batches of %d bytes before compression. Set kafka.batch.size so to spare the first try",
-            refused.topic, refused.size_bytes, SIZE_LIMIT, found or "not to be seen by this user",
+            refused.topic, refused.size_bytes, SIZE_LIMIT, size_limit or "not to be seen by this user",
             owner.options.producer.batch_size_bytes,
         )  # fmt: skip

@@ -19,7 +19,7 @@ import pyarrow as pa
 from directkafka.fault_points import fault_point
 from directkafka.kafka.producer.producer import Producer
 from directkafka.kafka.records.encoder import ProducerIdentity
-from directkafka.kafka.transactions.attempt_fencing import ClaimPlace
+from directkafka.kafka.transactions.attempt_fencing import TransactionClaims
 from directkafka.offsets import TopicPartition
 from directkafka.options.producer import TransactionOptions
 from directkafka.payloads.encode import ColumnEncoding, encoded
@@ -101,7 +101,7 @@ class KafkaShareWriter:
     identity: ProducerIdentity
     targets: Sequence[TopicPartition]
     writer_count: int
-    claims: ClaimPlace
+    claims: TransactionClaims
 
     def __call__(self, batches: Iterator[pa.RecordBatch]) -> TaskReport:
         """Write the task's rows, and wait until they are acknowledged.
@@ -120,19 +120,19 @@ class KafkaShareWriter:
             for batch in itertools.chain((first,), coming):
                 rows += batch.num_rows
                 producer.write(batch, self.targets, np.asarray(batch.column(TARGET)))
-            found = sum(producer.flush().values())
+            acknowledged_count = sum(producer.flush().values())
         fault_point("task.flushed")
-        return self._report(rows, found)
+        return self._report(rows, acknowledged_count)
 
-    def _report(self, rows: int, found: int) -> TaskReport:
+    def _report(self, rows: int, acknowledged_count: int) -> TaskReport:
         payload = json.dumps(
-            {"producer_id": self.identity.producer_id, "epoch": self.identity.epoch, "acknowledged": found}
+            {"producer_id": self.identity.producer_id, "epoch": self.identity.epoch, "acknowledged": acknowledged_count}
         )
         return TaskReport(rows=rows, attempt=uuid.uuid4().hex, staged=True, payload=payload.encode())
 
 
 def acknowledged(report: TaskReport, identity: ProducerIdentity) -> int:
     """How many rows of a task's share the brokers acknowledged in this transaction; 0 if it wrote in another one."""
-    found = json.loads(report.payload)
-    is_ours = (found.get("producer_id"), found.get("epoch")) == (identity.producer_id, identity.epoch)
-    return int(found["acknowledged"]) if is_ours else 0
+    payload = json.loads(report.payload)
+    is_ours = (payload.get("producer_id"), payload.get("epoch")) == (identity.producer_id, identity.epoch)
+    return int(payload["acknowledged"]) if is_ours else 0

@@ -168,12 +168,14 @@ class KafkaTransaction:
             RowCountError: the brokers acknowledged other numbers of rows than were written.
             KafkaError: as :meth:`directkafka.kafka.producer.producer.Producer.flush`.
         """
-        found: dict[TopicPartition, int] = {}
+        acknowledged_counts: dict[TopicPartition, int] = {}
         for producer in filter(None, (self._producer, self._ledger_producer)):
-            found |= producer.flush()
+            acknowledged_counts |= producer.flush()
         for partition, written in sorted(self._written.items()):
-            if found.get(partition, 0) != written:
-                raise RowCountError(store=store, sink=str(partition), reported=written, found=found.get(partition, 0))
+            if acknowledged_counts.get(partition, 0) != written:
+                raise RowCountError(
+                    store=store, sink=str(partition), reported=written, found=acknowledged_counts.get(partition, 0)
+                )
 
     def commit_offsets(self, group: str, offsets: Mapping[TopicPartition, int]) -> frozenset[TopicPartition]:
         """Commit a group's offsets with the transaction; see :meth:`Coordinator.commit_offsets`."""

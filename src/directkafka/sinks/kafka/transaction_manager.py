@@ -300,13 +300,13 @@ class TransactionManager:
             self._identity,
             self.options,
             attempt=attempt,
-            ledger=self._ledger.place,
+            ledger=self._ledger.topic_partition,
             ledger_end=self._read_until,
         )
         return self._transaction
 
     def _write(self, transaction: KafkaTransaction, state: PipelineState) -> None:
-        transaction.add([self._ledger.place])
+        transaction.add([self._ledger.topic_partition])
         if transaction.is_shared:
             transaction.write_ledger(self._ledger.claims(transaction.ledger_end))
         # Written last, so that the newest record is the state.

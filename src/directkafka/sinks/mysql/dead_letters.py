@@ -36,20 +36,20 @@ class MySQLDeadLetters:
 
     Args:
         address: the database.
-        place: database and table.
+        table_name: database and table.
         sink: the sink's name.
         stop: what ends a wait, if anything does.
     """
 
     dialect: Final = _DIALECT
 
-    def __init__(self, address: MySQLAddress, place: tuple[str, str], *, sink: str, stop: Event | None) -> None:
+    def __init__(self, address: MySQLAddress, table_name: tuple[str, str], *, sink: str, stop: Event | None) -> None:
         self._address = address
-        self._place = place
+        self._place = table_name
         self._stop = stop
         self.sink = sink
         self.store = address.label
-        self.target = quoted(*place)
+        self.target = quoted(*table_name)
 
     @contextmanager
     def opened(self) -> Iterator[Rows]:

@@ -143,10 +143,12 @@ class LedgerSession:
             execute(connection, SQL["new_row"], {"pipeline": pipeline, "format_version": format_version})
             row = self._row(connection, "lock_row", pipeline)
             assert row is not None, "it was made if it was not there"
-            found, is_own = int(row["generation"]), row["driver"] == self._driver
-            if generation is not None and not (found < generation or (found == generation and is_own)):
-                raise FencedError(store=self._address.label, pipeline=pipeline, held=generation, found=found)
-            taken = found + 1 if generation is None else generation
+            row_generation, is_own = int(row["generation"]), row["driver"] == self._driver
+            if generation is not None and not (
+                row_generation < generation or (row_generation == generation and is_own)
+            ):
+                raise FencedError(store=self._address.label, pipeline=pipeline, held=generation, found=row_generation)
+            taken = row_generation + 1 if generation is None else generation
             execute(connection, SQL["fence"], self._own(pipeline) | {"generation": taken})
             return taken
 
@@ -245,8 +247,8 @@ class LedgerSession:
         # The beginning of all names is the same; the rest of them says whose they are.
         named = {"schema": self._address.database, "pattern": "directkafka\\_stage\\_%"}
         pattern = re.compile(stale_staging_pattern(pipeline))
-        found = ((name, pattern.match(name)) for (name,) in execute(connection, SQL["list_staging"], named))
-        self.drop(pipeline, [name for name, match in found if match is not None and int(match[1]) < generation])
+        matches = ((name, pattern.match(name)) for (name,) in execute(connection, SQL["list_staging"], named))
+        self.drop(pipeline, [name for name, match in matches if match is not None and int(match[1]) < generation])
 
     def drop(self, pipeline: str, names: Iterable[str]) -> None:
         """Drop staging tables, where they are there; one that a task still writes to is left, and said to be."""
@@ -281,8 +283,8 @@ class LedgerSession:
         return {"pipeline": pipeline, "driver": self._driver, "session": self._name}
 
     def _row(self, connection: Connection, block: str, pipeline: str) -> dict[str, Any] | None:
-        found = execute(connection, SQL[block], {"pipeline": pipeline})
-        return dict(zip(_COLUMNS, found[0], strict=True)) if found else None
+        rows = execute(connection, SQL[block], {"pipeline": pipeline})
+        return dict(zip(_COLUMNS, rows[0], strict=True)) if rows else None
 
     def _state(self, row: Mapping[str, Any] | None) -> PipelineState:
         if row is None:
@@ -291,9 +293,9 @@ class LedgerSession:
         return state_from_row({**row, **documents}, store=self._address.label)
 
     def _check_held(self, pipeline: str, held: int) -> None:
-        found = self.state(pipeline).generation
-        if found > held:
-            raise FencedError(store=self._address.label, pipeline=pipeline, held=held, found=found)
+        generation = self.state(pipeline).generation
+        if generation > held:
+            raise FencedError(store=self._address.label, pipeline=pipeline, held=held, found=generation)
 
     def _end_recorded_session(self, connection: Connection, pipeline: str, below: int) -> None:
         parameters = {"pipeline": pipeline, "driver": self._driver, "below_generation": below}
@@ -316,15 +318,15 @@ class LedgerSession:
         Raises:
             SchemaMismatchError: it is of another engine than InnoDB.
         """
-        found = execute(connection, SQL["find_ledger"])
-        if found and str(found[0][0]).lower() != "innodb":
+        rows = execute(connection, SQL["find_ledger"])
+        if rows and str(rows[0][0]).lower() != "innodb":
             raise SchemaMismatchError(
                 store=self._address.label,
                 sink="the ledger",
-                detail=f"directkafka_ledger is of engine {found[0][0]}, whose changes cannot be rolled back: run ALTER "
+                detail=f"directkafka_ledger is of engine {rows[0][0]}, whose changes cannot be rolled back: run ALTER "
                 "TABLE directkafka_ledger ENGINE = InnoDB",
             )
-        return bool(found)
+        return bool(rows)
 
 
 @contextmanager

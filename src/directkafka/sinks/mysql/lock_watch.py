@@ -63,9 +63,11 @@ class MySQLWatch(SessionWatch[Connection]):
             state = execute(beside, SQL["session_state"], number)
             if not state or "lock" not in str(state[0][0]).lower():
                 return None
-            found = _either(beside, "table_blockers_mysql", "table_blockers_mariadb", number)
+            table_blockers = _either(beside, "table_blockers_mysql", "table_blockers_mariadb", number)
             lock = str(state[0][0]).removeprefix("Waiting for ")
-            return Wait(lock=f"a {lock}", blockers=_in_words(found) or ("a session that this user may not see",))
+            return Wait(
+                lock=f"a {lock}", blockers=_in_words(table_blockers) or ("a session that this user may not see",)
+            )
 
     def _cancel(self, session: Connection) -> None:
         with self._beside(session) as beside:
@@ -117,8 +119,8 @@ def _either(connection: Connection, mysql: str, mariadb: str, values: dict[str, 
     """What MySQL's tables tell; what MariaDB's do where the first ones are not there, or nothing is in them."""
     for block in (mysql, mariadb):
         with suppress(pymysql.ProgrammingError, pymysql.OperationalError):
-            if found := execute(connection, SQL[block], values):
-                return found
+            if rows := execute(connection, SQL[block], values):
+                return rows
     return []
 
 

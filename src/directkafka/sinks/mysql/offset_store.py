@@ -56,16 +56,16 @@ class MySQLOffsets:
 
     def start(self, connection: Connection, stream: str, offsets: Sequence[tuple[str, int, int]]) -> None:
         """Row by row: a stream has few partitions."""
-        for place in offsets:
-            _rows(connection, "preload", stream, *place)
+        for partition_offset in offsets:
+            _rows(connection, "preload", stream, *partition_offset)
 
     def advance(self, connection: Connection, stream: str, ranges: Sequence[OffsetRange]) -> set[TopicPartition]:
         """Row by row, each locked before it is compared: MySQL counts no row whose value stays the same."""
         moved = set()
         for offset_range in ranges:
-            place = (stream, offset_range.topic, offset_range.partition)
-            if _rows(connection, "lock", *place) == [(offset_range.from_offset,)]:
-                _rows(connection, "advance", offset_range.until_offset, *place)
+            key = (stream, offset_range.topic, offset_range.partition)
+            if _rows(connection, "lock", *key) == [(offset_range.from_offset,)]:
+                _rows(connection, "advance", offset_range.until_offset, *key)
                 moved.add(offset_range.topic_partition)
         return moved
 

@@ -277,7 +277,7 @@ def _no_url(reason: str) -> OptionError:
 
 
 def _parameters(query: str) -> dict[str, Any]:
-    found: dict[str, Any] = {}
+    parameters: dict[str, Any] = {}
     for name, text in parse_qsl(query, keep_blank_values=True):
         if name not in _PARAMETERS:
             raise OptionError(
@@ -292,19 +292,19 @@ def _parameters(query: str) -> dict[str, Any]:
             if not text.isdecimal() or not 0 < int(text) <= 31_536_000:
                 raise OptionError(option="dsn", reason="connect_timeout is a number of seconds, 1 at least")
             value = int(text)
-        found[_PARAMETERS[name]] = value
-    _check_verification(found)
-    return found
+        parameters[_PARAMETERS[name]] = value
+    _check_verification(parameters)
+    return parameters
 
 
-def _check_verification(found: Mapping[str, Any]) -> None:
+def _check_verification(parameters: Mapping[str, Any]) -> None:
     """With ``ssl_ca`` alone PyMySQL verifies nothing; without it, it takes what any public authority has signed."""
-    verifies = [name for name in ("ssl_verify_cert", "ssl_verify_identity") if found.get(name)]
-    if "ssl_ca" in found and not verifies:
+    verifies = [name for name in ("ssl_verify_cert", "ssl_verify_identity") if parameters.get(name)]
+    if "ssl_ca" in parameters and not verifies:
         raise OptionError(
             option="dsn", reason="ssl_ca alone verifies nothing: add ssl_verify_identity=true, or ssl_verify_cert=true"
         )
-    if verifies and "ssl_ca" not in found:
+    if verifies and "ssl_ca" not in parameters:
         raise OptionError(
             option="dsn", reason=f"{verifies[0]} needs ssl_ca, the file of the authority that signed for the server"
         )
@@ -315,23 +315,23 @@ def _number(error: pymysql.MySQLError) -> int:
 
 
 def _words(error: pymysql.MySQLError, secret: str) -> str:
-    said: Sequence[object] = error.args[1:] if len(error.args) > 1 else error.args
-    text = " ".join(" ".join(str(part).split()) for part in said) or "the connection is closed"
+    parts: Sequence[object] = error.args[1:] if len(error.args) > 1 else error.args
+    text = " ".join(" ".join(str(part).split()) for part in parts) or "the connection is closed"
     return text.replace(secret, "***") if secret else text
 
 
 def _error_class(error: pymysql.MySQLError) -> ErrorClass:
     number = _number(error)
-    found = next((kind for kind, numbers in _ERROR_CLASSES.items() if number in numbers), None)
-    if found is not None:
-        return found
+    error_class = next((kind for kind, numbers in _ERROR_CLASSES.items() if number in numbers), None)
+    if error_class is not None:
+        return error_class
     # The server's own fault, and what a trigger raises by SIGNAL, have states of their own.
     return "unavailable" if isinstance(error, pymysql.InterfaceError) else "request"
 
 
 def _remedy(words: str, user: str) -> str:
     who = f"'{user}'" if user else "this user"
-    if found := re.search(r"^(\w+(?:, \w+)*) command denied to user .* for table `?([^`]+)`?(?:\.`?([^`]+)`?)?", words):
-        rights, *parts = found.groups()
+    if match := re.search(r"^(\w+(?:, \w+)*) command denied to user .* for table `?([^`]+)`?(?:\.`?([^`]+)`?)?", words):
+        rights, *parts = match.groups()
         return f"Run GRANT {rights} ON {'.'.join(part for part in parts if part)} TO {who}."
     return "Check user, password, host and database, and what SHOW GRANTS says."

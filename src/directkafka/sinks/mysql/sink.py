@@ -147,17 +147,19 @@ class MySQLSink(MySQLConfig, Clonable):
                 self._make(connection, stored, types)
             else:
                 self._add_columns(connection, stored, types, table)
-            found = read_table(connection, *self._place) or self._refuse(["it was dropped while it was prepared"])
-            self._refuse(table_problems(schema, found, self._mode, name=self.name, held=stored))
+            target_table = read_table(connection, *self._place) or self._refuse(
+                ["it was dropped while it was prepared"]
+            )
+            self._refuse(table_problems(schema, target_table, self._mode, name=self.name, held=stored))
             self._try_insert(connection, stored)
             ((packet_bytes_max,),) = execute(connection, "SELECT @@max_allowed_packet")
         self._plan = SinkPlan(
             store=self._store.label,
             sink=self.name,
             mode=self._mode,
-            target=(found.schema, found.name),
+            target=(target_table.schema, target_table.name),
             columns=tuple(schema.names),
-            definitions=tuple(self._definition(field, found) for field in schema),
+            definitions=tuple(self._definition(field, target_table) for field in schema),
             packet_bytes_max=int(packet_bytes_max),
         )
 

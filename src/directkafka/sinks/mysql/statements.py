@@ -109,13 +109,13 @@ class _Move:
         if not staged:
             return
         self._attempts = _attempts(staged)
-        found = dict(execute(self._connection, self._sql("count_attempts")))
-        other = [report for report in staged if found.get(report.attempt, 0) != report.rows]
+        counts_by_attempt = dict(execute(self._connection, self._sql("count_attempts")))
+        other = [report for report in staged if counts_by_attempt.get(report.attempt, 0) != report.rows]
         check_count(
             store=self._plan.store,
             sink=self._plan.sink,
             reported=sum(report.rows for report in other),
-            found=sum(found.get(report.attempt, 0) for report in other),
+            stored=sum(counts_by_attempt.get(report.attempt, 0) for report in other),
         )
 
     def _refuse_nulls(self) -> None:

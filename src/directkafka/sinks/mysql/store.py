@@ -182,11 +182,11 @@ class MySQLStore(LedgerStore[MySQLTransaction]):
         doing = f"pipeline {entry.pipeline}: the commit of batch {entry.batch_id}"
         with self._session.guard(doing):
             connection = self._session.recorded(entry.pipeline, entry.generation)
-            found = self._session.state(entry.pipeline) if connection is None else None
+            state = self._session.state(entry.pipeline) if connection is None else None
         if connection is None:
-            assert found is not None, "it was read"
-            check_stands(entry, previous, found, store=self.label)
-            raise mismatch(entry, previous, found, store=self.label)
+            assert state is not None, "it was read"
+            check_stands(entry, previous, state, store=self.label)
+            raise mismatch(entry, previous, state, store=self.label)
         watch = self._session.watch(doing)
         try:
             with watch:
@@ -275,9 +275,9 @@ class MySQLStore(LedgerStore[MySQLTransaction]):
 
 def _identify(connection: Connection) -> str:
     try:
-        ((found,),) = execute(connection, SQL["identify_mysql"])
+        ((identity,),) = execute(connection, SQL["identify_mysql"])
     except pymysql.MySQLError as error:
         if not is_error(error, UNKNOWN_VARIABLE):
             raise
-        ((found,),) = execute(connection, SQL["identify_mariadb"])
-    return str(found)
+        ((identity,),) = execute(connection, SQL["identify_mariadb"])
+    return str(identity)

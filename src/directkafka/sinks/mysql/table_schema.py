@@ -74,10 +74,10 @@ class Table:
 def read_table(connection: Connection, schema: str, name: str) -> Table | None:
     """Describe a table; None when there is none."""
     named = {"schema": schema, "name": name}
-    found = execute(connection, SQL["find_table"], named)
-    if not found:
+    rows = execute(connection, SQL["find_table"], named)
+    if not rows:
         return None
-    kind, engine = found[0]
+    kind, engine = rows[0]
     indexes: dict[str, set[str | None]] = {}
     for index, column, is_part in execute(connection, SQL["list_unique_indexes"], named):
         indexes.setdefault(index, set()).add(None if column is None or is_part else column.lower())

@@ -147,6 +147,6 @@ class MySQLTaskWriter:
             execute(connection, "START TRANSACTION")
             stored = send(connection, statements())
             execute(connection, "COMMIT")
-        check_count(store=self.plan.store, sink=self.plan.sink, reported=sent, found=stored)
+        check_count(store=self.plan.store, sink=self.plan.sink, reported=sent, stored=stored)
         fault_point("task.staged")
         return TaskReport(rows=sent, attempt=attempt, staged=True)

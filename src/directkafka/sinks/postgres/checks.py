@@ -81,17 +81,17 @@ def missing_right(
         staging_schema: the schema where staging tables are made.
         more: further rights that are needed, for example ``OWN``.
     """
-    place = f'"{table.schema}"."{table.name}"'
+    table_name = f'"{table.schema}"."{table.name}"'
     for right in (*_rights_needed(table, mode), *more):
         if right in table.rights:
             continue
         if right == "OWN":
-            cause = f"columns are to be added to {place}, and user {user!r} does not own it"
-            return cause, f'Run ALTER TABLE {place} OWNER TO "{user}", or add the columns yourself.'
+            cause = f"columns are to be added to {table_name}, and user {user!r} does not own it"
+            return cause, f'Run ALTER TABLE {table_name} OWNER TO "{user}", or add the columns yourself.'
         grant = {
             "STAGE": f'CREATE ON SCHEMA "{staging_schema}"',
             "TEMPORARY": "TEMPORARY ON DATABASE ...",
-        }.get(right, f"{right} ON {place}")
+        }.get(right, f"{right} ON {table_name}")
         purpose = " (for staging tables)" if right == "STAGE" else ""
         return f"user {user!r} lacks {grant}{purpose}", f'Run GRANT {grant} TO "{user}".'
     return None

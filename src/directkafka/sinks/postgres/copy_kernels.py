@@ -233,17 +233,17 @@ def encode_uuid(values: Any, offsets: Any, rows: Any, out: Any) -> Any:
         The first row that is no UUID, or -1.
     """
     for row in range(rows):
-        found = 0
+        digit_count = 0
         for index in range(offsets[row], offsets[row + 1]):
             character = load8(values + index)
             if character in (45, 123, 125):
                 continue
             digit = _hexadecimal(character)
-            if digit < 0 or found == 32:
+            if digit < 0 or digit_count == 32:
                 return row
-            shift = 4 if found % 2 == 0 else 0
-            out[row * 16 + found // 2] |= np.uint8(digit << shift)
-            found += 1
-        if found not in (0, 32):
+            shift = 4 if digit_count % 2 == 0 else 0
+            out[row * 16 + digit_count // 2] |= np.uint8(digit << shift)
+            digit_count += 1
+        if digit_count not in (0, 32):
             return row
     return -1

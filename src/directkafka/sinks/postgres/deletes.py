@@ -38,8 +38,8 @@ class Deleter:
             return
         order = self._plan.mode.order
         truncate = self._sql("last_truncate", descending=each(order, "{} DESC"))
-        found = self._cursor.connection.execute(self._sql("has_truncate", truncate=truncate)).fetchone()
-        if not (found and found[0]):
+        row = self._cursor.connection.execute(self._sql("has_truncate", truncate=truncate)).fetchone()
+        if not (row and row[0]):
             return
         if self._deletes.is_soft:
             taken = [name for name in self._deletes.taken(order) if name != self._deletes.column]
@@ -93,8 +93,8 @@ class Deleter:
     def _check_left(self, statement: sql.Composed) -> None:
         plan = self._plan
         if plan.triggers:
-            found = self._cursor.connection.execute(statement).fetchone()
-            check_left(store=plan.store, sink=plan.sink, left=found[0] if found else 0, triggers=plan.triggers)
+            row = self._cursor.connection.execute(statement).fetchone()
+            check_left(store=plan.store, sink=plan.sink, left=row[0] if row else 0, triggers=plan.triggers)
 
     def _not_newer(self) -> sql.Composed:
         """Whether the row that is there is not newer than what comes. A null in its order is older than anything."""

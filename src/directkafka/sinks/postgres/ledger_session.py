@@ -201,8 +201,8 @@ class LedgerSession:
         """
         connection = self.connection(pipeline)
         pattern = stale_staging_pattern(pipeline, ledger_schema(connection))
-        found = connection.execute(SQL["stale_staging"], {"pattern": pattern, "generation": generation})
-        for schema, table in found.fetchall():
+        cursor = connection.execute(SQL["stale_staging"], {"pattern": pattern, "generation": generation})
+        for schema, table in cursor.fetchall():
             try:
                 with connection.transaction():
                     connection.execute(f"SET LOCAL lock_timeout = {_JANITOR_LOCK_TIMEOUT_MS}")
@@ -231,8 +231,8 @@ class LedgerSession:
 
     def fenced(self, pipeline: str, held: int, row: DictRow | None) -> FencedError:
         """The error of a driver whose generation is not the row's."""
-        found = row["generation"] if row else 0
-        return FencedError(store=self._address.label, pipeline=pipeline, held=held, found=found)
+        generation = row["generation"] if row else 0
+        return FencedError(store=self._address.label, pipeline=pipeline, held=held, found=generation)
 
     def _backend(self, connection: psycopg.Connection[Any]) -> dict[str, Any]:
         row = connection.execute(SQL["backend"]).fetchone()

@@ -110,19 +110,19 @@ class PostgresAddress:
             OptionError: it is neither. The message does not quote it: libpq's own would, password and all.
         """
         try:
-            found = conninfo.conninfo_to_dict(dsn)
+            parameters = conninfo.conninfo_to_dict(dsn)
         except psycopg.Error:
             raise OptionError(
                 option="dsn",
                 reason="is not a Postgres connection string: write postgresql://user@host:port/database "
                 "or 'host=... port=... dbname=... user=...'",
             ) from None
-        hosts = [name for name in str(found.get("host") or "").split(",") if not name.startswith(("/", "@"))]
+        hosts = [name for name in str(parameters.get("host") or "").split(",") if not name.startswith(("/", "@"))]
         if fault := next(filter(None, map(fault_of_host, hosts)), ""):
             raise OptionError(option="dsn", reason=fault)
-        host = found.get("host") or found.get("hostaddr") or found.get("service") or "local socket"
-        database = found.get("dbname") or found.get("user") or "default database"
-        return cls(_dsn=dsn, label=f"postgres {host}:{found.get('port') or 5432}/{database}")
+        host = parameters.get("host") or parameters.get("hostaddr") or parameters.get("service") or "local socket"
+        database = parameters.get("dbname") or parameters.get("user") or "default database"
+        return cls(_dsn=dsn, label=f"postgres {host}:{parameters.get('port') or 5432}/{database}")
 
     def __repr__(self) -> str:
         return f"PostgresAddress({self.label!r})"
@@ -174,18 +174,18 @@ class PostgresAddress:
             psycopg.Error: untranslated.
         """
         info = session.info
-        place = {"host": info.host, "port": info.port} | ({"hostaddr": info.hostaddr} if info.hostaddr else {})
-        settings = _DEFAULTS | conninfo.conninfo_to_dict(self._dsn) | place
+        server = {"host": info.host, "port": info.port} | ({"hostaddr": info.hostaddr} if info.hostaddr else {})
+        settings = _DEFAULTS | conninfo.conninfo_to_dict(self._dsn) | server
         settings |= {"target_session_attrs": "any", "connect_timeout": timeout_s, "client_encoding": "UTF8"}
         settings.setdefault("application_name", "directkafka watch")
         return psycopg.connect(**settings, autocommit=True, prepare_threshold=None)
 
     def translate(self, error: psycopg.Error, *, sink: str = "", note: str = "") -> DirectKafkaError:
         """What a psycopg error means here; see :func:`translate`."""
-        found = conninfo.conninfo_to_dict(self._dsn)
+        parameters = conninfo.conninfo_to_dict(self._dsn)
         return translate(
-            error, store=self.label, sink=sink, user=str(found.get("user") or ""),
-            secret=str(found.get("password") or ""), note=note,
+            error, store=self.label, sink=sink, user=str(parameters.get("user") or ""),
+            secret=str(parameters.get("password") or ""), note=note,
         )  # fmt: skip
 
 
@@ -270,15 +270,15 @@ def _error_class(error: psycopg.Error) -> ErrorClass:
 
 
 def _words(error: psycopg.Error, secret: str) -> str:
-    said = [error.diag.message_primary or str(error), error.diag.message_detail, error.diag.context]
-    text = "; ".join(" ".join(part.split()) for part in said if part)
+    parts = [error.diag.message_primary or str(error), error.diag.message_detail, error.diag.context]
+    text = "; ".join(" ".join(part.split()) for part in parts if part)
     return text.replace(secret, "***") if secret else text
 
 
 def _remedy(cause: str, user: str) -> str:
     who = f'"{user}"' if user else "this user"
-    if found := re.search(r"permission denied for (schema|table|database) (\S+)", cause):
-        kind, name = found.groups()
+    if match := re.search(r"permission denied for (schema|table|database) (\S+)", cause):
+        kind, name = match.groups()
         rights = {"schema": "USAGE, CREATE ON SCHEMA", "database": "CONNECT ON DATABASE"}
         grant = f"GRANT {rights.get(kind, 'SELECT, INSERT, UPDATE ON')} {name} TO {who}"
         return f"Run {grant}; or make the tables beforehand where one was to be made."

@@ -223,13 +223,13 @@ class PostgresSink(PostgresConfig, Clonable):
         return self._plan
 
     def _find_or_make(self, connection: psycopg.Connection[Any], schema: pa.Schema) -> Table:
-        found, stored = self._read(connection), self._mode.stored(schema)
-        if found is None:
+        table, stored = self._read(connection), self._mode.stored(schema)
+        if table is None:
             self._make(connection, stored)
         elif self.schema_policy == "add-columns":
-            self._add_columns(connection, stored, found)
+            self._add_columns(connection, stored, table)
         else:
-            return found
+            return table
         return self._read(connection) or self._mismatch_raised("it was dropped while it was prepared")
 
     def _read(self, connection: psycopg.Connection[Any]) -> Table | None:
@@ -271,8 +271,8 @@ class PostgresSink(PostgresConfig, Clonable):
         if is_json(field):
             return "jsonb"
         is_sum = field.name in self._mode.add
-        found = creation_type(field.type, is_sum=is_sum)
-        return found or self._mismatch_raised(
+        type_sql = creation_type(field.type, is_sum=is_sum)
+        return type_sql or self._mismatch_raised(
             f"column {field.name!r} of type {field.type} has no Postgres type here: make a string of it, "
             "for example with to_json"
         )
@@ -300,8 +300,8 @@ class PostgresSink(PostgresConfig, Clonable):
 
     def _check_rights(self, table: Table, user: str, *more: str) -> None:
         staging = self.staging_schema or table.schema
-        if found := missing_right(table, self._mode, user, staging_schema=staging, more=more):
-            cause, remedy = found
+        if cause_and_remedy := missing_right(table, self._mode, user, staging_schema=staging, more=more):
+            cause, remedy = cause_and_remedy
             raise StoreAccessError(store=self._store.address.label, cause=cause, remedy=remedy)
 
     def _mismatch_raised(self, detail: str) -> Any:

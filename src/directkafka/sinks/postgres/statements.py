@@ -105,8 +105,8 @@ def drop_staging(cursor: Cursor, plan: SinkPlan, batch: BatchAttempt) -> None:
 def _empty(cursor: Cursor, plan: SinkPlan) -> None:
     cursor.execute(sql.SQL(SQL["empty_table"]).format(target=plan.target_sql))
     if plan.triggers:
-        found = cursor.connection.execute(sql.SQL(SQL["count_left"]).format(target=plan.target_sql)).fetchone()
-        check_left(store=plan.store, sink=plan.sink, left=found[0] if found else 0, triggers=plan.triggers)
+        row = cursor.connection.execute(sql.SQL(SQL["count_left"]).format(target=plan.target_sql)).fetchone()
+        check_left(store=plan.store, sink=plan.sink, left=row[0] if row else 0, triggers=plan.triggers)
 
 
 def _append_encoded(cursor: Cursor, plan: SinkPlan, encoded: Sequence[EncodedRows]) -> int:
@@ -143,9 +143,9 @@ def _check_keys(cursor: Cursor, plan: SinkPlan, source: sql.Identifier, counted:
         coming=each(key, "coming.{}"),
         rows=_going_in(plan, source, counted),
     )
-    found = cursor.connection.execute(statement).fetchone()
-    assert found is not None, "an aggregate without GROUP BY has one row"
-    _check_taken(plan, sent=found[0], taken=found[1])
+    row = cursor.connection.execute(statement).fetchone()
+    assert row is not None, "an aggregate without GROUP BY has one row"
+    _check_taken(plan, sent=row[0], taken=row[1])
 
 
 def _check_taken(plan: SinkPlan, *, sent: int, taken: int) -> None:
@@ -154,28 +154,28 @@ def _check_taken(plan: SinkPlan, *, sent: int, taken: int) -> None:
 
 def _is_there(cursor: Cursor, plan: SinkPlan, staging: str) -> bool:
     name = {"name": plan.staging_sql(staging).as_string(cursor)}
-    found = cursor.connection.execute(SQL["existing_staging"], name).fetchone()
-    return bool(found and found[0])
+    row = cursor.connection.execute(SQL["existing_staging"], name).fetchone()
+    return bool(row and row[0])
 
 
 def _check_staged(cursor: Cursor, plan: SinkPlan, staging: str, staged: Sequence[TaskReport]) -> None:
     """Count before moving: crash recovery empties unlogged tables, and would lose the rows in silence."""
     if not staged:
         return
-    found: dict[str, int] = {}
+    counts_by_attempt: dict[str, int] = {}
     if _is_there(cursor, plan, staging):
         table = plan.staging_sql(staging)
         statement = sql.SQL(SQL["count_attempts"]).format(
             staging=table, attempt=plan.attempt_sql, attempts=_attempts(staged)
         )
         counted = cursor.connection.execute(statement).fetchall()
-        found = {attempt.hex: count for attempt, count in counted}
-    other = [report for report in staged if found.get(report.attempt, 0) != report.rows]
+        counts_by_attempt = {attempt.hex: count for attempt, count in counted}
+    other = [report for report in staged if counts_by_attempt.get(report.attempt, 0) != report.rows]
     check_count(
         store=plan.store,
         sink=plan.sink,
         reported=sum(report.rows for report in other),
-        found=sum(found.get(report.attempt, 0) for report in other),
+        stored=sum(counts_by_attempt.get(report.attempt, 0) for report in other),
     )
 
 
@@ -226,9 +226,9 @@ def _refuse_nulls_in(
     statement = sql.SQL(SQL["count_nulls"]).format(
         staging=source, is_null=is_null, attempt=plan.attempt_sql, attempts=_attempts(reports)
     )
-    found = cursor.connection.execute(statement).fetchone()
-    if found and found[0]:
-        raise RowRejectedError(store=plan.store, sink=plan.sink, detail=f"{found[0]} rows have a null {reason}")
+    row = cursor.connection.execute(statement).fetchone()
+    if row and row[0]:
+        raise RowRejectedError(store=plan.store, sink=plan.sink, detail=f"{row[0]} rows have a null {reason}")
 
 
 def _insert(cursor: Cursor, plan: SinkPlan, source: sql.Identifier, reports: Sequence[TaskReport]) -> int:
@@ -286,8 +286,8 @@ def _refuse_double_key(
     cursor: Cursor, plan: SinkPlan, winners: sql.Composed, cause: psycopg.Error | None = None
 ) -> None:
     query = sql.SQL(SQL["find_double_key"]).format(keys=identifiers(plan.mode.key), winners=winners)
-    if (found := cursor.connection.execute(query).fetchone()) is not None:
-        *values, count = found
+    if (row := cursor.connection.execute(query).fetchone()) is not None:
+        *values, count = row
         detail = plan.mode.double_key(values, count)
         raise RowRejectedError(store=plan.store, sink=plan.sink, detail=detail) from cause
 

@@ -263,8 +263,8 @@ class PostgresStore(LedgerStore[_Transaction]):
     def _refused(self, entry: LedgerEntry, previous: LedgerEntry | None, row: DictRow | None) -> StoreError:
         if row is not None and row["generation"] > entry.generation:
             return self._session.fenced(entry.pipeline, entry.generation, row)
-        found = self._state(row)
-        return mismatch(entry, previous, found, store=self.label)
+        state = self._state(row)
+        return mismatch(entry, previous, state, store=self.label)
 
     # The third outcome: no answer.
 

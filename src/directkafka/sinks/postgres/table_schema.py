@@ -94,8 +94,8 @@ class Table:
 
     def unique_index(self, key: Sequence[str]) -> UniqueIndex | None:
         """The index on exactly these columns; one that treats nulls as equal is preferred."""
-        found = [index for index in self.unique_indexes if index.columns == frozenset(key)]
-        return max(found, key=lambda index: index.nulls_are_equal, default=None)
+        indexes = [index for index in self.unique_indexes if index.columns == frozenset(key)]
+        return max(indexes, key=lambda index: index.nulls_are_equal, default=None)
 
 
 def resolved_name(cursor: psycopg.Cursor[Any], parts: Sequence[str]) -> str:
@@ -107,37 +107,37 @@ def resolved_name(cursor: psycopg.Cursor[Any], parts: Sequence[str]) -> str:
     """
     quoted = sql.Identifier(*parts).as_string(cursor)
     schema = parts[-2] if len(parts) > 1 else None
-    found = cursor.execute(SQL["resolve_name"], {"table": quoted, "schema": schema, "name": parts[-1]}).fetchone()
-    assert found is not None, "a SELECT of one row has one"
-    return str(found[0])
+    row = cursor.execute(SQL["resolve_name"], {"table": quoted, "schema": schema, "name": parts[-1]}).fetchone()
+    assert row is not None, "a SELECT of one row has one"
+    return str(row[0])
 
 
 def read_table(cursor: psycopg.Cursor[Any], name: Sequence[str], staging_schema: str | None) -> Table | None:
     """Describe a table as the catalogs have it; None when there is none on the search path."""
     quoted = sql.Identifier(*name).as_string(cursor)
     with cursor.connection.cursor(row_factory=dict_row) as rows:
-        found = rows.execute(SQL["find_table"], {"table": quoted, "staging_schema": staging_schema}).fetchone()
-        if found is None:
+        row = rows.execute(SQL["find_table"], {"table": quoted, "staging_schema": staging_schema}).fetchone()
+        if row is None:
             return None
-        columns = rows.execute(SQL["list_columns"], {"oid": found["oid"]}).fetchall()
-        indexes = rows.execute(SQL["list_unique_indexes"], {"oid": found["oid"]}).fetchall()
+        columns = rows.execute(SQL["list_columns"], {"oid": row["oid"]}).fetchall()
+        indexes = rows.execute(SQL["list_unique_indexes"], {"oid": row["oid"]}).fetchall()
     rights = {
-        "INSERT": found["may_insert"], "SELECT": found["may_select"], "UPDATE": found["may_update"],
-        "DELETE": found["may_delete"], "OWN": found["is_owner"],
-        "STAGE": found["may_stage"], "TEMPORARY": found["may_make_temporary"],
+        "INSERT": row["may_insert"], "SELECT": row["may_select"], "UPDATE": row["may_update"],
+        "DELETE": row["may_delete"], "OWN": row["is_owner"],
+        "STAGE": row["may_stage"], "TEMPORARY": row["may_make_temporary"],
     }  # fmt: skip
     return Table(
-        schema=found["schema"],
-        name=found["name"],
-        kind=found["kind"],
+        schema=row["schema"],
+        name=row["name"],
+        kind=row["kind"],
         columns=tuple(TableColumn(**column) for column in columns),
         unique_indexes=tuple(
             UniqueIndex(columns=frozenset(i["columns"]), nulls_are_equal=i["nulls_are_equal"]) for i in indexes
         ),
         rights=frozenset(right for right, has in rights.items() if has),
-        triggers=tuple(found["triggers"]),
-        rules=tuple(found["rules"]),
-        fleeting=tuple(found["fleeting"]),
+        triggers=tuple(row["triggers"]),
+        rules=tuple(row["rules"]),
+        fleeting=tuple(row["fleeting"]),
     )
 
 
@@ -324,10 +324,10 @@ def wire_columns(schema: pa.Schema, table: Table, controls: Collection[str] = ()
         table: the target.
         controls: columns that are not stored there.
     """
-    found = (
+    columns = (
         wire_column(field, _control(field) if field.name in controls else table.column(field.name)) for field in schema
     )
-    return tuple(column for column in found if column is not None)
+    return tuple(column for column in columns if column is not None)
 
 
 def types_sql(schema: pa.Schema, table: Table, controls: Collection[str]) -> tuple[str, ...]:

@@ -202,7 +202,7 @@ class PostgresTaskWriter:
             raise self.address.translate(error, sink=self.plan.sink, note=watch.note_on(error)) from error
         finally:
             connection.close()
-        check_count(store=self.plan.store, sink=self.plan.sink, reported=sent, found=stored)
+        check_count(store=self.plan.store, sink=self.plan.sink, reported=sent, stored=stored)
         fault_point("task.staged")
         return TaskReport(rows=sent, attempt=attempt, staged=True)
 

@@ -179,8 +179,8 @@ class QueryGroups:
     def _tell_observers(self, run_id: str, progress: dict[str, Any]) -> None:
         if run_id not in self._observed:  # it was started before anybody observed
             java_session: Any = self._spark._jsparkSession
-            found = java_session.streams().get(progress["id"])
-            self._observed[run_id] = (None if found is None else found.streamingQuery(), None)
+            wrapper = java_session.streams().get(progress["id"])
+            self._observed[run_id] = (None if wrapper is None else wrapper.streamingQuery(), None)
         query, sources = self._observed[run_id]
         if sources is None:
             # The streams are made after the query's start has been told.
@@ -323,8 +323,8 @@ class _FollowedQuery:
 
 def _groups_of(query: Any) -> dict[str, SourceCluster]:
     """The sources of a running query that have a group, by what its reports call them."""
-    found = _sources_of(query).items()
-    return {name: SourceCluster(options) for name, options in found if options.commit_to_group is not None}
+    sources = _sources_of(query).items()
+    return {name: SourceCluster(options) for name, options in sources if options.commit_to_group is not None}
 
 
 def _sources_of(query: Any) -> dict[str, SourceOptions]:
@@ -343,8 +343,8 @@ def _is_ours(leaf: Any) -> bool:
 
 def _leaves(plan: Any, kind: str) -> list[Any]:
     leaves = plan.collectLeaves()
-    found = [leaves.apply(number) for number in range(leaves.size())]
-    return [leaf for leaf in found if leaf.getClass().getSimpleName() == kind]
+    leaf_nodes = [leaves.apply(number) for number in range(leaves.size())]
+    return [leaf for leaf in leaf_nodes if leaf.getClass().getSimpleName() == kind]
 
 
 def _has_group(options: Any) -> bool:

@@ -99,16 +99,16 @@ class _Topics:
             BrokerResponseError: a topic does not exist after ``max.block.ms``, or this user may not describe it.
             BrokerUnreachableError: no broker answers.
         """
-        found = tenacity.Retrying(
+        partition_counts = tenacity.Retrying(
             stop=tenacity.stop_after_delay(self._options.producer.topic_timeout_ms / 1000),
             wait=tenacity.wait_fixed(_PAUSE_S),
             retry=tenacity.retry_if_result(lambda counts: len(counts) < len(names)),
             retry_error_callback=lambda state: state.outcome.result() if state.outcome is not None else {},
         )(self._ask, names)
-        missing = sorted(set(names) - set(found))
+        missing = sorted(set(names) - set(partition_counts))
         if missing:
             raise unknown_topic(f"topic {missing[0]}")
-        return found
+        return partition_counts
 
     def _ask(self, names: Collection[str]) -> dict[str, int]:
         with connection_pool.borrowed_client(self._options.client) as client:

@@ -129,7 +129,7 @@ def next_batch(
             state.progress,
             snapshot,
             starts=starts,
-            found=cluster.lookups(starts, new),
+            answers=cluster.lookups(starts, new),
             rates=plan.rates,
             interval_ms=plan.interval_ms,
             rate=state.feedback.rate,

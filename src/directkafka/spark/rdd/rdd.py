@@ -108,17 +108,17 @@ class KafkaRDD(PipelinedRDD[Any, Any]):
         """
         if self._is_kept:
             return super().take(num)
-        found: list[Any] = []
+        items: list[Any] = []
         waiting = [task for task in self._tasks if task.range.count()]
         step = 1
-        while waiting and len(found) < num:
+        while waiting and len(items) < num:
             chosen, waiting = waiting[:step], waiting[step:]
-            missing = num - len(found)
+            missing = num - len(items)
             few = [_with_small_fetches(task, missing) for task in chosen]
             part = KafkaRDD(self.ctx, few, self._read, self._locations_of(chosen))
-            found += part.mapPartitions(partial(_first, missing)).collect()
+            items += part.mapPartitions(partial(_first, missing)).collect()
             step *= 4
-        return found[:num]
+        return items[:num]
 
     @property
     def _is_kept(self) -> bool:
@@ -181,14 +181,14 @@ def create_rdd(
     payloads, client_params = payload_params(kafka_params)
     check_payloads(payloads, arrow_handler)
     payloads = with_reader_schemas(payloads, (offset_range.topic for offset_range in ranges))
-    found, snapshot = tasks_of_ranges(
+    range_tasks, snapshot = tasks_of_ranges(
         client_params,
         ranges,
         columns=record_fields(payloads),
         payloads=payloads,
         poll_timeout_ms=policy.poll_timeout_ms,
     )
-    tasks = [_led(task, leaders or {}) for task in found]
+    tasks = [_led(task, leaders or {}) for task in range_tasks]
     read = ReadRecords(message_handler=message_handler, arrow_handler=arrow_handler, is_strict=not policy.may_have_gaps)
     strategy = location_strategy or PreferConsistent()
     placement = located(sc, tasks, strategy, snapshot)
@@ -330,10 +330,10 @@ def _led(task: RangeTask, leaders: Mapping[TopicPartition, str]) -> RangeTask:
     address = leaders.get(task.range.topic_partition)
     if address is None:
         return task
-    found = _LEADER.fullmatch(address) if isinstance(address, str) else None
-    if found is None or not 0 < int(found[2]) <= _PORT_MAX:
+    match = _LEADER.fullmatch(address) if isinstance(address, str) else None
+    if match is None or not 0 < int(match[2]) <= _PORT_MAX:
         raise OptionError(option="leaders", reason=f"expected host:port, found {shown(address)}")
-    return replace(task, host=found[1], port=int(found[2]))
+    return replace(task, host=match[1], port=int(match[2]))
 
 
 def _with_small_fetches(task: RangeTask, records: int) -> RangeTask:

@@ -105,8 +105,8 @@ class EmbeddedServer(ABC):
             self._folder.mkdir(mode=0o700, parents=True, exist_ok=True)
         self._port = self._resources.enter_context(ReservedPort())
 
-    def _temporary_folder(self, place: str | None = None) -> Path:
-        folder = Path(tempfile.mkdtemp(prefix=self._prefix, dir=place))
+    def _temporary_folder(self, parent: str | None = None) -> Path:
+        folder = Path(tempfile.mkdtemp(prefix=self._prefix, dir=parent))
         self._resources.callback(shutil.rmtree, folder, ignore_errors=True)
         if self._watchdog is not None:
             self._watchdog.remove(folder)

@@ -15,14 +15,14 @@ METADATA = '{"batchWatermarkMs":0,"batchTimestampMs":1795262592297,"conf":{"spar
 
 
 def parsed(*lines: str) -> dict[TopicPartition, int]:
-    return parse_offsets("\n".join(lines), place="c/offsets/3").ends
+    return parse_offsets("\n".join(lines), path="c/offsets/3").ends
 
 
 @pytest.mark.parametrize(
     "lines", [("v1", METADATA, '{"t":{"0":23,"1":-1}}'), ("v2", METADATA, '0:{"t":{"0":23,"1":-1}}')]
 )
 def test_both_versions_of_the_log_give_offsets_and_the_time_of_the_plan(lines: tuple[str, ...]) -> None:
-    logged = parse_offsets("\n".join(lines), place="c/offsets/3")
+    logged = parse_offsets("\n".join(lines), path="c/offsets/3")
     assert logged.sources == {"0": {TopicPartition("t", 0): 23, TopicPartition("t", 1): -1}}
     assert logged.planned_at_ms == 1795262592297
 
@@ -69,7 +69,7 @@ def test_of_two_sources_on_one_partition_the_lower_position_counts() -> None:
 )
 def test_what_is_no_offset_log_is_an_error_that_names_the_file(text: str) -> None:
     with pytest.raises(EnvironmentFaultError, match="c/offsets/3"):
-        parse_offsets(text, place="c/offsets/3")
+        parse_offsets(text, path="c/offsets/3")
 
 
 def written(folder: Path, **files: str) -> Checkpoint:

@@ -45,8 +45,8 @@ def read_descriptors(raw: bytes) -> list[Declarations]:
     Raises:
         ValueError: it is neither.
     """
-    found = _fields(raw)
-    files = [_fields(file) for file in _messages(found, 1)] if set(found) == {1} else [found]
+    fields = _fields(raw)
+    files = [_fields(file) for file in _messages(fields, 1)] if set(fields) == {1} else [fields]
     return [_file(file) for file in files]
 
 
@@ -56,13 +56,13 @@ def _file(file: dict[int, list[Any]]) -> Declarations:
     for options in _messages(file, 8):
         for features in _messages(_fields(options), 50):
             presence = _with_features(presence, _fields(features))
-    found = _Found(presence)
+    declarations = _Found(presence)
     for message in _messages(file, 4):
-        found.add_message(_fields(message), package, 1)
+        declarations.add_message(_fields(message), package, 1)
     for enum in _messages(file, 5):
-        found.add_enum(_fields(enum), package)
+        declarations.add_enum(_fields(enum), package)
     imports = tuple(map(_decoded, file.get(3, ())))
-    return Declarations(package, tuple(found.messages), tuple(found.enums), imports)
+    return Declarations(package, tuple(declarations.messages), tuple(declarations.enums), imports)
 
 
 class _Found:
@@ -73,41 +73,41 @@ class _Found:
         self.messages: list[ProtobufMessage] = []
         self.enums: list[ProtobufEnum] = []
 
-    def add_message(self, found: dict[int, list[Any]], scope: str, depth: int) -> None:
-        name = _full(scope, _text(found, 1))
+    def add_message(self, descriptor: dict[int, list[Any]], scope: str, depth: int) -> None:
+        name = _full(scope, _text(descriptor, 1))
         if depth > _DEPTH_MAX:
             raise ValueError(f"the schema, at {name}: more than {_DEPTH_MAX} messages in one another")
-        oneofs = [_text(_fields(oneof), 1) for oneof in _messages(found, 8)]
-        fields = tuple(_field(_fields(field), self._presence, oneofs) for field in _messages(found, 2))
-        below = [_fields(message) for message in _messages(found, 3)]
-        is_map_entry = any(_fields(options).get(7, [0])[-1] for options in _messages(found, 7))
+        oneofs = [_text(_fields(oneof), 1) for oneof in _messages(descriptor, 8)]
+        fields = tuple(_field(_fields(field), self._presence, oneofs) for field in _messages(descriptor, 2))
+        below = [_fields(message) for message in _messages(descriptor, 3)]
+        is_map_entry = any(_fields(options).get(7, [0])[-1] for options in _messages(descriptor, 7))
         nested = tuple(_full(name, _text(message, 1)) for message in below)
         self.messages.append(ProtobufMessage(name, fields, nested, is_map_entry=is_map_entry))
         for message in below:
             self.add_message(message, name, depth + 1)
-        for enum in _messages(found, 4):
+        for enum in _messages(descriptor, 4):
             self.add_enum(_fields(enum), name)
 
-    def add_enum(self, found: dict[int, list[Any]], scope: str) -> None:
+    def add_enum(self, descriptor: dict[int, list[Any]], scope: str) -> None:
         values: dict[int, str] = {}
-        for value in map(_fields, _messages(found, 2)):
+        for value in map(_fields, _messages(descriptor, 2)):
             values.setdefault(_signed(_number(value, 2)), _text(value, 1))
-        self.enums.append(ProtobufEnum(_full(scope, _text(found, 1)), tuple(values.items())))
+        self.enums.append(ProtobufEnum(_full(scope, _text(descriptor, 1)), tuple(values.items())))
 
 
-def _field(found: dict[int, list[Any]], presence: Features, oneofs: list[str]) -> ProtobufField:
-    for options in _messages(found, 8):
+def _field(descriptor: dict[int, list[Any]], presence: Features, oneofs: list[str]) -> ProtobufField:
+    for options in _messages(descriptor, 8):
         for features in _messages(_fields(options), 21):
             presence = _with_features(presence, _fields(features))
-    number = _number(found, 5)
+    number = _number(descriptor, 5)
     if not 0 < number < len(_KINDS):
         raise ValueError(f"the schema: no field is of type {number}")
-    kind, is_repeated = _KINDS[number], _number(found, 4) == _REPEATED
-    if not (name := _text(found, 1)):
+    kind, is_repeated = _KINDS[number], _number(descriptor, 4) == _REPEATED
+    if not (name := _text(descriptor, 1)):
         raise ValueError("the schema: a field has no name")
     # A field that is optional in proto3 has a oneof of its own, which stands in no file.
-    is_optional = bool(_number(found, 17))
-    index = _number(found, 9) if 9 in found and not is_optional else -1
+    is_optional = bool(_number(descriptor, 17))
+    index = _number(descriptor, 9) if 9 in descriptor and not is_optional else -1
     if index >= len(oneofs):
         raise ValueError(f"the schema: there is no oneof {index}")
     oneof = oneofs[index] if index >= 0 else ""
@@ -115,19 +115,19 @@ def _field(found: dict[int, list[Any]], presence: Features, oneofs: list[str]) -
         kind = GROUP
     return ProtobufField(
         name,
-        _number(found, 3),
+        _number(descriptor, 3),
         kind,
-        "" if kind in SCALARS else _text(found, 6),
+        "" if kind in SCALARS else _text(descriptor, 6),
         is_repeated=is_repeated,
         has_presence=not is_repeated and (presence.has_presence or is_optional or bool(oneof)),
         oneof=oneof,
     )
 
 
-def _with_features(presence: Features, found: dict[int, list[Any]]) -> Features:
+def _with_features(presence: Features, features: dict[int, list[Any]]) -> Features:
     return Features(
-        found[1][-1] != _IMPLICIT if 1 in found else presence.has_presence,
-        found[5][-1] == _DELIMITED if 5 in found else presence.is_delimited,
+        features[1][-1] != _IMPLICIT if 1 in features else presence.has_presence,
+        features[5][-1] == _DELIMITED if 5 in features else presence.is_delimited,
     )
 
 
@@ -144,10 +144,10 @@ def _fields(raw: bytes) -> dict[int, list[Any]]:
     Raises:
         ValueError: it is no message.
     """
-    found: dict[int, list[Any]] = {}
+    fields: dict[int, list[Any]] = {}
     for number, value in _wire(raw):
-        found.setdefault(number, []).append(value)
-    return found
+        fields.setdefault(number, []).append(value)
+    return fields
 
 
 def _wire(raw: bytes) -> Iterator[tuple[int, Any]]:
@@ -179,22 +179,22 @@ def _varint(raw: bytes, at: int) -> tuple[int, int]:
     raise ValueError(_NO_DESCRIPTOR)
 
 
-def _messages(found: dict[int, list[Any]], number: int) -> list[bytes]:
-    values = found.get(number, [])
+def _messages(fields: dict[int, list[Any]], number: int) -> list[bytes]:
+    values = fields.get(number, [])
     if not all(isinstance(value, bytes) for value in values):
         raise ValueError(_NO_DESCRIPTOR)
     return values
 
 
-def _number(found: dict[int, list[Any]], number: int) -> int:
-    value = found.get(number, [0])[-1]
+def _number(fields: dict[int, list[Any]], number: int) -> int:
+    value = fields.get(number, [0])[-1]
     if not isinstance(value, int):
         raise ValueError(_NO_DESCRIPTOR)
     return value
 
 
-def _text(found: dict[int, list[Any]], number: int) -> str:
-    return _decoded(_messages(found, number)[-1]) if number in found else ""
+def _text(fields: dict[int, list[Any]], number: int) -> str:
+    return _decoded(_messages(fields, number)[-1]) if number in fields else ""
 
 
 def _decoded(raw: Any) -> str:

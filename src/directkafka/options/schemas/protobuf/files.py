@@ -104,7 +104,7 @@ class _Linker:
     def linked(self) -> tuple[dict[str, ProtobufMessage], dict[str, ProtobufEnum]]:
         for file in self._files:
             for message in _not_known(file.messages):
-                fields = tuple(self._field(message, found) for found in message.fields)
+                fields = tuple(self._field(message, field) for field in message.fields)
                 _check(message.name, fields)
                 self._messages[message.name] = replace(message, fields=fields)
         return self._messages, self._enums
@@ -112,21 +112,21 @@ class _Linker:
     def is_outer(self, name: str, package: str) -> bool:
         return name.rpartition(".")[0] == package and not self._messages[name].is_map_entry
 
-    def _field(self, message: ProtobufMessage, found: ProtobufField) -> ProtobufField:
+    def _field(self, message: ProtobufMessage, field: ProtobufField) -> ProtobufField:
         if message.is_map_entry:
             # Each entry has a key and a value, if only zero.
-            found = replace(found, has_presence=False)
-        if found.kind in SCALARS:
-            return found
-        name = self._full_name(message.name, found.type_name)
+            field = replace(field, has_presence=False)
+        if field.kind in SCALARS:
+            return field
+        name = self._full_name(message.name, field.type_name)
         if name is None:
-            raise ValueError(f"the schema, at {message.name}.{found.name}: there is no type {found.type_name}")
+            raise ValueError(f"the schema, at {message.name}.{field.name}: there is no type {field.type_name}")
         if name in self._enums:
-            return replace(found, kind=ENUM, type_name=name)
+            return replace(field, kind=ENUM, type_name=name)
         # Maps are never between tags, nor is what they have; and of a message a record always tells that it is absent.
         is_of_map = message.is_map_entry or self._messages[name].is_map_entry
-        kind = GROUP if found.kind == GROUP and not is_of_map else MESSAGE
-        return replace(found, kind=kind, type_name=name, has_presence=not found.is_repeated)
+        kind = GROUP if field.kind == GROUP and not is_of_map else MESSAGE
+        return replace(field, kind=kind, type_name=name, has_presence=not field.is_repeated)
 
     def _full_name(self, scope: str, name: str) -> str | None:
         """The type that a name means: the one declared closest around, as in C++."""
@@ -157,17 +157,17 @@ _ONEOF_MAX: Final = 1_000
 
 
 def _check(message: str, fields: Sequence[ProtobufField]) -> None:
-    oneofs = Counter(found.oneof for found in fields if found.oneof)
+    oneofs = Counter(field.oneof for field in fields if field.oneof)
     if oneofs and max(oneofs.values()) > _ONEOF_MAX:
         raise ValueError(f"the schema, at {message}: more than {_ONEOF_MAX} fields in a oneof")
     known: dict[str | int, str] = {}
-    for found in fields:
-        for what, label in (("name", found.name), ("number", found.number)):
+    for field in fields:
+        for what, label in (("name", field.name), ("number", field.number)):
             if label in known:
                 raise ValueError(f"the schema, at {message}: two fields have the {what} {label}")
             known[label] = what
-    for found in fields:
-        if not 0 < found.number <= NUMBER_MAX:
+    for field in fields:
+        if not 0 < field.number <= NUMBER_MAX:
             raise ValueError(
-                f"the schema, at {message}.{found.name}: expected a number from 1 to {NUMBER_MAX}, found {found.number}"
+                f"the schema, at {message}.{field.name}: expected a number from 1 to {NUMBER_MAX}, found {field.number}"
             )

@@ -116,7 +116,7 @@ class _Parser:
             raise ValueError(f"the schema, at {name}: more than {_DEPTH_MAX} messages in one another")
         if len(name) > NAME_CHARACTERS_MAX:
             raise self._wrong(f"names of messages of at most {NAME_CHARACTERS_MAX} characters, with those around them")
-        place, fields, nested = len(self._messages), list[ProtobufField](), list[str]()
+        index, fields, nested = len(self._messages), list[ProtobufField](), list[str]()
         self._messages.append(ProtobufMessage(name))
         self._expect("{")
         while self._next.text != "}":
@@ -143,7 +143,7 @@ class _Parser:
             else:
                 fields.append(self._field(name, depth, nested, oneof=""))
         self._taken()
-        self._messages[place] = ProtobufMessage(name, tuple(fields), tuple(nested))
+        self._messages[index] = ProtobufMessage(name, tuple(fields), tuple(nested))
 
     def _oneof(self, message: str, depth: int, fields: list[ProtobufField], nested: list[str]) -> None:
         name = self._taken_name()
@@ -254,8 +254,8 @@ class _Parser:
             begin = self._at
             self._pass_brackets()
             inner = self._tokens[begin : self._at]
-            colons = [place for place, token in enumerate(inner) if token.text == ":"]
-            return [(f"{name}.{inner[place - 1].text}", inner[place + 1].text) for place in colons]
+            colons = [index for index, token in enumerate(inner) if token.text == ":"]
+            return [(f"{name}.{inner[index - 1].text}", inner[index + 1].text) for index in colons]
         if self._taken().text in ("-", "+"):
             self._taken()
         while self._next.kind == "text":
@@ -279,13 +279,13 @@ class _Parser:
     def _pass_brackets(self) -> None:
         waiting = [_OPENING[self._taken().text]]
         while waiting:
-            found = self._taken()
-            if not found.kind:
+            token = self._taken()
+            if not token.kind:
                 raise self._wrong(waiting[-1])
-            if found.text == waiting[-1]:
+            if token.text == waiting[-1]:
                 waiting.pop()
-            elif found.text in _OPENING:
-                waiting.append(_OPENING[found.text])
+            elif token.text in _OPENING:
+                waiting.append(_OPENING[token.text])
 
     @property
     def _next(self) -> Token:
@@ -295,9 +295,9 @@ class _Parser:
         return self._tokens[min(self._at + count, len(self._tokens) - 1)]
 
     def _taken(self) -> Token:
-        found = self._next
+        token = self._next
         self._at = min(self._at + 1, len(self._tokens) - 1)
-        return found
+        return token
 
     def _taken_name(self) -> str:
         if self._next.kind != "name":
@@ -327,10 +327,10 @@ class _Parser:
         """A text in quotes; several that follow each other are one."""
         if self._next.kind != "text":
             raise self._wrong("a text in quotes")
-        found = ""
+        text = ""
         while self._next.kind == "text":
-            found += self._taken().text[1:-1]
-        return found
+            text += self._taken().text[1:-1]
+        return text
 
     def _expect(self, text: str) -> None:
         if self._next.text != text:
@@ -338,8 +338,8 @@ class _Parser:
         self._taken()
 
     def _wrong(self, expected: str) -> ValueError:
-        found = self._next.text[:50] or "its end"
-        return ValueError(f"the schema, line {self._next.line}: expected {expected}, found {found}")
+        token_text = self._next.text[:50] or "its end"
+        return ValueError(f"the schema, line {self._next.line}: expected {expected}, found {token_text}")
 
 
 def _with_options(features: Features, options: Iterable[tuple[str, str]]) -> Features:

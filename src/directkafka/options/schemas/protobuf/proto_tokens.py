@@ -53,11 +53,11 @@ def _tokens(text: str) -> Iterator[Token]:
     at, line = 0, 1
     text = text.removeprefix("\ufeff")
     while at < len(text):
-        found = _TOKEN.match(text, at)
-        if found is None:
+        match = _TOKEN.match(text, at)
+        if match is None:
             raise ValueError(f"the schema, line {line}: no .proto file has {text[at : at + 20]!r}")
-        if found.lastgroup is not None:
-            yield Token(found.group(), found.lastgroup, line)
-        line += found.group().count("\n")
-        at = found.end()
+        if match.lastgroup is not None:
+            yield Token(match.group(), match.lastgroup, line)
+        line += match.group().count("\n")
+        at = match.end()
     yield Token("", "", line)

@@ -129,8 +129,8 @@ class ProtobufSchema:
             ValueError: there is none, or several are called so.
         """
         own = [known for known in self.messages if not known.startswith(_WELL_KNOWN)]
-        found = [known for known in own if known == name or known.endswith(f".{name}")]
-        chosen = [name] if name in self.messages else found
+        matching_names = [known for known in own if known == name or known.endswith(f".{name}")]
+        chosen = [name] if name in self.messages else matching_names
         if len(chosen) != 1:
             what = "several are" if chosen else "no message is"
             known = ", ".join(sorted(known for known in own if not self.messages[known].is_map_entry))
@@ -155,14 +155,14 @@ class ProtobufSchema:
 
     def indexes(self) -> tuple[int, ...]:
         """The place of the message in the file; the reverse of :meth:`at`, without the entries of maps."""
-        found: list[int] = []
+        indexes: list[int] = []
         names, name = self.outer, ""
         while name != self.message:
             counted = [known for known in names if not self.messages[known].is_map_entry]
             name = next(known for known in counted if f"{self.message}.".startswith(f"{known}."))
-            found.append(counted.index(name))
+            indexes.append(counted.index(name))
             names = self.messages[name].nested
-        return tuple(found)
+        return tuple(indexes)
 
     def text(self) -> str:
         """The schema as one text, which :func:`schema_of_text` reads: the message, and what it needs."""
@@ -180,16 +180,16 @@ def schema_of_text(text: str) -> ProtobufSchema:
     document = json.loads(text)
     messages = [
         ProtobufMessage(
-            found["name"],
-            tuple(ProtobufField(**field) for field in found.get("fields", ())),
-            tuple(found.get("nested", ())),
-            is_map_entry=found.get("is_map_entry", False),
+            message["name"],
+            tuple(ProtobufField(**field) for field in message.get("fields", ())),
+            tuple(message.get("nested", ())),
+            is_map_entry=message.get("is_map_entry", False),
         )
-        for found in document["messages"]
+        for message in document["messages"]
     ]
-    enums = [ProtobufEnum(found["name"], tuple(map(tuple, found["values"]))) for found in document["enums"]]
+    enums = [ProtobufEnum(enum["name"], tuple(map(tuple, enum["values"]))) for enum in document["enums"]]
     return ProtobufSchema(
-        document["message"], {found.name: found for found in messages}, {found.name: found for found in enums}
+        document["message"], {message.name: message for message in messages}, {enum.name: enum for enum in enums}
     )
 
 
@@ -201,15 +201,15 @@ def _needed(schema: ProtobufSchema) -> Iterator[str]:
         yield name
         if name in schema.enums:
             continue
-        for found in schema.messages[name].fields:
-            if found.type_name and found.type_name not in seen:
-                seen.add(found.type_name)
-                waiting.append(found.type_name)
+        for field in schema.messages[name].fields:
+            if field.type_name and field.type_name not in seen:
+                seen.add(field.type_name)
+                waiting.append(field.type_name)
 
 
-def _written(found: ProtobufMessage | ProtobufEnum) -> dict[str, Any]:
+def _written(definition: ProtobufMessage | ProtobufEnum) -> dict[str, Any]:
     """Without what is as it is by default."""
-    document = {name: value for name, value in asdict(found).items() if value or name == "values"}
+    document = {name: value for name, value in asdict(definition).items() if value or name == "values"}
     if "fields" in document:
         document["fields"] = [{name: value for name, value in field.items() if value} for field in document["fields"]]
     document.pop("nested", None)

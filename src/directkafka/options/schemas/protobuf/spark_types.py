@@ -67,25 +67,25 @@ class _Types:
         around = (*around, name)
         return FieldType(
             "struct",
-            tuple(SchemaField(found.name, self._field(found, (*path, found.name), around)) for found in fields),
+            tuple(SchemaField(field.name, self._field(field, (*path, field.name), around)) for field in fields),
         )
 
-    def _field(self, found: ProtobufField, path: tuple[str, ...], around: tuple[str, ...]) -> FieldType:
+    def _field(self, protobuf_field: ProtobufField, path: tuple[str, ...], around: tuple[str, ...]) -> FieldType:
         self._count += 1
-        if not found.is_repeated:
-            return self._value(found, path, around)
-        entry = self._schema.messages.get(found.type_name)
+        if not protobuf_field.is_repeated:
+            return self._value(protobuf_field, path, around)
+        entry = self._schema.messages.get(protobuf_field.type_name)
         if entry is not None and entry.is_map_entry:
             key, value = (
                 SchemaField(field.name, self._value(field, (*path, field.name), around)) for field in entry.fields
             )
             return FieldType("map", (key, value))
-        return FieldType("array", (SchemaField("element", self._value(found, path, around)),))
+        return FieldType("array", (SchemaField("element", self._value(protobuf_field, path, around)),))
 
-    def _value(self, found: ProtobufField, path: tuple[str, ...], around: tuple[str, ...]) -> FieldType:
-        if found.kind in _PLAIN or not found.type_name:
-            return _scalar(found.kind)
-        return self.of_message(found.type_name, path, around)
+    def _value(self, protobuf_field: ProtobufField, path: tuple[str, ...], around: tuple[str, ...]) -> FieldType:
+        if protobuf_field.kind in _PLAIN or not protobuf_field.type_name:
+            return _scalar(protobuf_field.kind)
+        return self.of_message(protobuf_field.type_name, path, around)
 
 
 def _scalar(kind: str) -> FieldType:

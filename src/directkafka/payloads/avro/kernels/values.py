@@ -65,11 +65,11 @@ def read_boolean(values: int, row: int, at: int, end: int) -> int:
     """One byte."""
     if at >= end:
         return CUT_OFF
-    found = load8(at)
-    if found > 1:
+    value = load8(at)
+    if value > 1:
         return NO_BOOLEAN
     byte, bit = values + (row >> 3), 1 << (row & 7)
-    store8(byte, load8(byte) | bit if found else load8(byte) & ~bit)
+    store8(byte, load8(byte) | bit if value else load8(byte) & ~bit)
     return at + 1
 
 
@@ -197,12 +197,12 @@ def read_uuid(nodes: Any, node: int, row: int, at: int, end: int) -> int:
     if start + 36 > of_node(nodes, node, BYTES_MAX):
         return NO_ROOM if start + 36 <= END_MAX else FULL
     to = of_node(nodes, node, VALUES) + start
-    for place in range(16):
-        if place in (4, 6, 8, 10):
+    for index in range(16):
+        if index in (4, 6, 8, 10):
             store8(to, 0x2D)
             to += 1
-        found = load8(at + place)
-        for digit in (found >> 4, found & 15):
+        byte = load8(at + index)
+        for digit in (byte >> 4, byte & 15):
             store8(to, digit + (0x30 if digit < 10 else 0x57))
             to += 1
     store32(ends + 4, start + 36)

@@ -125,9 +125,9 @@ def _put_decimal(columns: Any, column: int, row: int, wanted: int, at: int, limi
     if at + wanted + _ROOM > limit:
         return NO_ROOM, NOT_FOUND
     filling = 255 * (load8(source + _DECIMAL_BYTES - 1) >> 7)
-    for place in range(wanted):
-        digit = wanted - 1 - place
-        store8(at + place, load8(source + digit) if digit < _DECIMAL_BYTES else filling)
+    for index in range(wanted):
+        digit = wanted - 1 - index
+        store8(at + index, load8(source + digit) if digit < _DECIMAL_BYTES else filling)
     return at + wanted, NOT_FOUND
 
 

@@ -42,8 +42,8 @@ ALSE: Final = int.from_bytes(b"alse", "little")
 def skip_space(at: int, end: int) -> int:
     """The position of the next byte that is no space, or the end."""
     while at < end:
-        found = load8(at)
-        if found > 0x20 or not (found == 0x20 or found == 0x0A or found == 0x0D or found == 0x09):
+        byte = load8(at)
+        if byte > 0x20 or not (byte == 0x20 or byte == 0x0A or byte == 0x0D or byte == 0x09):
             break
         at += 1
     return at
@@ -53,14 +53,14 @@ def skip_space(at: int, end: int) -> int:
 def hex(at: int) -> int:
     """The number that four hexadecimal digits stand for; negative where they are none."""
     value = 0
-    for place in range(4):
-        found = load8(at + place)
-        if 0x30 <= found <= 0x39:
-            digit = found - 0x30
-        elif 0x41 <= found <= 0x46:
-            digit = found - 0x37
-        elif 0x61 <= found <= 0x66:
-            digit = found - 0x57
+    for index in range(4):
+        byte = load8(at + index)
+        if 0x30 <= byte <= 0x39:
+            digit = byte - 0x30
+        elif 0x41 <= byte <= 0x46:
+            digit = byte - 0x37
+        elif 0x61 <= byte <= 0x66:
+            digit = byte - 0x57
         else:
             return -1
         value = (value << 4) | digit
@@ -165,22 +165,22 @@ def copy_string(at: int, end: int, to: int, room: int) -> tuple[int, int]:
         written += plain
         if at >= end:
             return LEFT, 0
-        found = load8(at)
-        if found == QUOTE:
+        byte = load8(at)
+        if byte == QUOTE:
             return at + 1, written
         if written + SCANNED > room:
             return NO_ROOM, 0
-        if found == BACKSLASH:
+        if byte == BACKSLASH:
             at, size = _unescape(at, to + written)
             if at < 0:
                 return LEFT, 0
             written += size
-        elif found >= 0x80:
+        elif byte >= 0x80:
             size = utf8_length(at)
             if size == 0:
                 return LEFT, 0
-            for place in range(size):
-                store8(to + written + place, load8(at + place))
+            for index in range(size):
+                store8(to + written + index, load8(at + index))
             at += size
             written += size
         else:
@@ -208,10 +208,10 @@ def skip_string(at: int, end: int) -> int:
         at = plain_end(at, end)
         if at >= end:
             break
-        found = load8(at)
-        if found == QUOTE:
+        byte = load8(at)
+        if byte == QUOTE:
             return at + 1
-        if found == BACKSLASH:
+        if byte == BACKSLASH:
             letter = load8(at + 1)
             if letter == 0x75:
                 if hex(at + 2) < 0:
@@ -231,7 +231,7 @@ def skip_string(at: int, end: int) -> int:
                 at += 2
             else:
                 break
-        elif found >= 0x80:
+        elif byte >= 0x80:
             # What is malformed is one character to Java, or some: none of them ends the string.
             at += 1
         else:

@@ -50,10 +50,10 @@ def _string_end(at: int, end: int) -> int:
         at = plain_end(at, end)
         if at >= end:
             break
-        found = load8(at)
-        if found == QUOTE:
+        byte = load8(at)
+        if byte == QUOTE:
             return at + 1
-        size = utf8_length(at) if found >= 0x80 else 0
+        size = utf8_length(at) if byte >= 0x80 else 0
         if size == 0 or size == _SURROGATE_PAIR:
             break
         at += size
@@ -63,13 +63,13 @@ def _string_end(at: int, end: int) -> int:
 @helper
 def _scalar_end(at: int, end: int) -> int:
     """The position behind a word, a string or a number, if it is written as it came."""
-    found = load8(at)
-    if found == QUOTE:
+    byte = load8(at)
+    if byte == QUOTE:
         return _string_end(at + 1, end)
     word = load32(at)
     if word == NULL or word == TRUE:
         return at + 4
-    if found == SMALL_F:
+    if byte == SMALL_F:
         return at + 5 if load32(at + 1) == ALSE else LEFT
     first = at
     at, value, power, negative, real, holds_all = read_number(at, end)
@@ -81,17 +81,17 @@ def copy_scope(at: int, end: int, to: int, room: int) -> tuple[int, int]:
     """An object or an array, which begins here: the position behind it, and bytes written."""
     written, depth, objects, expected = 0, 0, 0, _VALUE
     while at < end:
-        found = load8(at)
-        if found <= 0x20:
+        byte = load8(at)
+        if byte <= 0x20:
             at = skip_space(at, end)
             if at >= end:
                 break
-            found = load8(at)
+            byte = load8(at)
         if written + SCANNED > room:
             return NO_ROOM, 0
         is_object = (objects >> depth) & 1
-        if (expected == _BEHIND or expected == _FIRST) and found == (CLOSE_OBJECT if is_object else CLOSE_ARRAY):
-            store8(to + written, found)
+        if (expected == _BEHIND or expected == _FIRST) and byte == (CLOSE_OBJECT if is_object else CLOSE_ARRAY):
+            store8(to + written, byte)
             written += 1
             at += 1
             depth -= 1
@@ -100,7 +100,7 @@ def copy_scope(at: int, end: int, to: int, room: int) -> tuple[int, int]:
             expected = _BEHIND
             continue
         if expected == _BEHIND:
-            if found != COMMA:
+            if byte != COMMA:
                 break
             store8(to + written, COMMA)
             written += 1
@@ -108,20 +108,20 @@ def copy_scope(at: int, end: int, to: int, room: int) -> tuple[int, int]:
             expected = _NAME if is_object else _VALUE
             continue
         is_name = expected == _NAME or (expected == _FIRST and is_object)
-        if not is_name and (found == OPEN_OBJECT or found == OPEN_ARRAY):
+        if not is_name and (byte == OPEN_OBJECT or byte == OPEN_ARRAY):
             depth += 1
             if depth == _DEPTH_MAX:
                 break
-            if found == OPEN_OBJECT:
+            if byte == OPEN_OBJECT:
                 objects |= 1 << depth
             else:
                 objects &= ~(1 << depth)
-            store8(to + written, found)
+            store8(to + written, byte)
             written += 1
             at += 1
             expected = _FIRST
             continue
-        if is_name and found != QUOTE:
+        if is_name and byte != QUOTE:
             break
         behind = _scalar_end(at, end)
         if behind < 0 or behind > end:

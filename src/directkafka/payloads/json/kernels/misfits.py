@@ -45,12 +45,12 @@ def misfit_end(kind: int, at: int, end: int) -> int:
     """
     if kind == STRING:
         return LEFT
-    found = load8(at)
-    if found == QUOTE:
+    byte = load8(at)
+    if byte == QUOTE:
         return _text_end(kind, at + 1, end)
     if load32(at) == TRUE:
         return LEFT if kind == BOOL else at + 4
-    if found == SMALL_F and load32(at + 1) == ALSE:
+    if byte == SMALL_F and load32(at + 1) == ALSE:
         return LEFT if kind == BOOL else at + 5
     at, _value, _power, _negative, real, _holds_all = read_number(at, end)
     if kind == DOUBLE or kind == FLOAT or kind == DECIMAL or (kind == TIMESTAMP and not real):

@@ -71,10 +71,10 @@ def read_timestamp(at: int, end: int, offset_us: int, is_local: bool) -> tuple[i
     if at < 0 or at >= end:
         return LEFT, 0
     moment = days * _DAY_US
-    found = load8(at)
-    if found == QUOTE:
+    byte = load8(at)
+    if byte == QUOTE:
         return _without_zone(at, moment, offset_us, is_local)
-    if (found != 0x54 and found != 0x20) or at + 10 > end:
+    if (byte != 0x54 and byte != 0x20) or at + 10 > end:
         return LEFT, 0
     hour, minute, second = _two(at + 1), _two(at + 4), _two(at + 7)
     if hour < 0 or minute < 0 or second < 0 or load8(at + 3) != COLON or load8(at + 6) != COLON:
@@ -83,8 +83,8 @@ def read_timestamp(at: int, end: int, offset_us: int, is_local: bool) -> tuple[i
         return LEFT, 0
     moment += ((hour * 60 + minute) * 60 + second) * 1_000_000
     at += 9
-    found = load8(at)
-    if found == POINT:
+    byte = load8(at)
+    if byte == POINT:
         first = at + 1
         fraction, at = read_digits(first, end, 0)
         count = at - first
@@ -94,19 +94,19 @@ def read_timestamp(at: int, end: int, offset_us: int, is_local: bool) -> tuple[i
             moment += fraction * TENS[6 - count]
         else:
             moment += fraction // TENS[count - 6]
-        found = load8(at)
-    if found == QUOTE:
+        byte = load8(at)
+    if byte == QUOTE:
         return _without_zone(at, moment, offset_us, is_local)
     if is_local:
         return LEFT, 0
-    if found == 0x5A:
+    if byte == 0x5A:
         if load8(at + 1) != QUOTE:
             return LEFT, 0
         return at + 2, moment
-    if (found != PLUS and found != MINUS) or at + 7 > end:
+    if (byte != PLUS and byte != MINUS) or at + 7 > end:
         return LEFT, 0
     hour, minute = _two(at + 1), _two(at + 4)
     if hour < 0 or minute < 0 or load8(at + 3) != COLON or load8(at + 6) != QUOTE or hour > 17 or minute > 59:
         return LEFT, 0
     ahead = (hour * 60 + minute) * 60_000_000
-    return at + 7, moment - ahead if found == PLUS else moment + ahead
+    return at + 7, moment - ahead if byte == PLUS else moment + ahead

@@ -37,8 +37,8 @@ def _is_name(nodes: Any, node: int, at: int, end: int) -> bool:
     name = of_node(nodes, node, NAME)
     if at + length >= end:
         return False
-    for place in range(16, length + 1):
-        if load8(at + place) != load8(name + place):
+    for index in range(16, length + 1):
+        if load8(at + index) != load8(name + index):
             return False
     return True
 
@@ -61,7 +61,7 @@ def find_field(nodes: Any, struct: int, expected: int, at: int, end: int) -> int
 def is_odd_name(first: int, behind: int) -> bool:
     """Whether a name that is no field's as it stands may be one as it is meant: it has an escape, or no ASCII."""
     for at in range(first, behind):
-        found = load8(at)
-        if found == BACKSLASH or found >= 0x80:
+        byte = load8(at)
+        if byte == BACKSLASH or byte >= 0x80:
             return True
     return False

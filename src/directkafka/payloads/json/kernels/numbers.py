@@ -42,8 +42,8 @@ def _five(power: int) -> int:
     length = number.bit_length()
     if power >= 0:
         return number << 128 - length if length <= 128 else number >> length - 128
-    found = (1 << length + 127) // number + 1
-    return found >> found.bit_length() - 128
+    inverse = (1 << length + 127) // number + 1
+    return inverse >> inverse.bit_length() - 128
 
 
 _FIVES: Final = np.array(
@@ -68,10 +68,10 @@ def _significant(start: int, count: int) -> int:
     """How many of a number's digits there are from the first one on that is not 0."""
     at = start
     while count > 0:
-        found = load8(at)
-        if found != ZERO and found != POINT:
+        byte = load8(at)
+        if byte != ZERO and byte != POINT:
             break
-        count -= found == ZERO
+        count -= byte == ZERO
         at += 1
     return count
 
@@ -94,8 +94,8 @@ def read_number(at: int, end: int) -> tuple[int, int, int, int, int, bool]:
     if count == 0 or at >= end or (count > 1 and load8(start) == ZERO):
         return LEFT, 0, 0, 0, 0, False
     power, real = 0, 0
-    found = load8(at)
-    if found == POINT:
+    byte = load8(at)
+    if byte == POINT:
         real = 1
         first = at + 1
         value, at = read_digits(first, end, value)
@@ -104,8 +104,8 @@ def read_number(at: int, end: int) -> tuple[int, int, int, int, int, bool]:
         power = first - at
         count += at - first
         length = count
-        found = load8(at)
-    if found == 0x65 or found == 0x45:
+        byte = load8(at)
+    if byte == 0x65 or byte == 0x45:
         real = 1
         at += 1
         sign = load8(at)

@@ -87,7 +87,7 @@ def _element(nodes: Any, scopes: Any, scope: Scope, at: int) -> tuple[Scope, Pla
         return scope, Place(NO_ROOM, node, row, 0)
     set_valid(of_node(nodes, node, VALIDITY), row)
     following = Scope(
-        scope.shape, scope.node, scope.row, scope.number, scope.found, row + 1, scope.expected, scope.is_fresh
+        scope.shape, scope.node, scope.row, scope.number, scope.field_count, row + 1, scope.expected, scope.is_fresh
     )
     return following, Place(at, node, row, 0)
 
@@ -110,7 +110,7 @@ def _entry(nodes: Any, scopes: Any, scope: Scope, at: int, end: int) -> tuple[Sc
     store32(ends + 4, start + length)
     set_valid(of_node(nodes, node + 1, VALIDITY), row)
     following = Scope(
-        scope.shape, scope.node, scope.row, scope.number, scope.found, row + 1, scope.expected, scope.is_fresh
+        scope.shape, scope.node, scope.row, scope.number, scope.field_count, row + 1, scope.expected, scope.is_fresh
     )
     return following, Place(at, node + 1, row, 0)
 
@@ -131,15 +131,17 @@ def _field(nodes: Any, stamps: Any, scope: Scope, at: int, end: int) -> tuple[Sc
     expected = of_node(nodes, node, NEXT)
     if expected == of_node(nodes, scope.node, NEXT):
         expected = scope.node + 1
-    found, is_new = scope.found, scope.is_fresh
+    field_count, is_new = scope.field_count, scope.is_fresh
     if stamps[node] == scope.number:
         is_new = 0
     else:
         stamps[node] = scope.number
-        found += 1
+        field_count += 1
     if not is_new:
         set_valid(of_node(nodes, node, VALIDITY), scope.row)
-    following = Scope(scope.shape, scope.node, scope.row, scope.number, found, scope.item, expected, scope.is_fresh)
+    following = Scope(
+        scope.shape, scope.node, scope.row, scope.number, field_count, scope.item, expected, scope.is_fresh
+    )
     return following, Place(at, node, scope.row, is_new)
 
 
@@ -162,26 +164,26 @@ def _place(nodes: Any, scopes: Any, stamps: Any, scope: Scope, at: int, end: int
     if load8(at) != QUOTE:
         return scope, Place(LEFT, IGNORED, 0, 0)
     if scope.shape == MAP_ENTRIES:
-        scope, place = _entry(nodes, scopes, scope, at + 1, end)
+        scope, slot = _entry(nodes, scopes, scope, at + 1, end)
     else:
-        scope, place = _field(nodes, stamps, scope, at + 1, end)
-    if place.at < 0:
-        return scope, place
-    return scope, Place(_skip_colon(place.at, end), place.node, place.row, place.is_new)
+        scope, slot = _field(nodes, stamps, scope, at + 1, end)
+    if slot.at < 0:
+        return scope, slot
+    return scope, Place(_skip_colon(slot.at, end), slot.node, slot.row, slot.is_new)
 
 
 @helper
-def _opened(nodes: Any, place: Place, found: int, number: int) -> Scope:
+def _opened(nodes: Any, slot: Place, byte: int, number: int) -> Scope:
     """The scope that an opening brace or bracket begins."""
-    if place.node < 0:
-        return Scope(ARRAY if found == OPEN_ARRAY else OBJECT, IGNORED, 0, number, 0, 0, 0, 0)
-    kind = of_node(nodes, place.node, KIND)
-    if found == OPEN_OBJECT and kind == STRUCT:
-        return Scope(OBJECT, place.node, place.row, number, 0, 0, place.node + 1, place.is_new)
-    if (found == OPEN_ARRAY and kind == LIST) or (found == OPEN_OBJECT and kind == MAP):
-        item = load32(of_node(nodes, place.node, ENDS) + 4 * place.row)
-        return Scope(ARRAY if kind == LIST else MAP_ENTRIES, place.node, place.row, number, 0, item, 0, 0)
-    return Scope(MISFIT, place.node, place.row, number, 0, 0, 0, 0)
+    if slot.node < 0:
+        return Scope(ARRAY if byte == OPEN_ARRAY else OBJECT, IGNORED, 0, number, 0, 0, 0, 0)
+    kind = of_node(nodes, slot.node, KIND)
+    if byte == OPEN_OBJECT and kind == STRUCT:
+        return Scope(OBJECT, slot.node, slot.row, number, 0, 0, slot.node + 1, slot.is_new)
+    if (byte == OPEN_ARRAY and kind == LIST) or (byte == OPEN_OBJECT and kind == MAP):
+        item = load32(of_node(nodes, slot.node, ENDS) + 4 * slot.row)
+        return Scope(ARRAY if kind == LIST else MAP_ENTRIES, slot.node, slot.row, number, 0, item, 0, 0)
+    return Scope(MISFIT, slot.node, slot.row, number, 0, 0, 0, 0)
 
 
 @helper
@@ -191,7 +193,7 @@ def _close(nodes: Any, stamps: Any, scope: Scope) -> None:
         return
     if scope.shape != OBJECT:
         store32(of_node(nodes, scope.node, ENDS) + 4 * scope.row + 4, scope.item)
-    elif scope.found < of_node(nodes, scope.node, COUNT):
+    elif scope.field_count < of_node(nodes, scope.node, COUNT):
         child, behind = scope.node + 1, of_node(nodes, scope.node, NEXT)
         while child < behind:
             if stamps[child] != scope.number:
@@ -200,28 +202,28 @@ def _close(nodes: Any, stamps: Any, scope: Scope) -> None:
 
 
 @helper
-def _value(nodes: Any, scopes: Any, place: Place, found: int, end: int, offset_us: int) -> int:
+def _value(nodes: Any, scopes: Any, slot: Place, byte: int, end: int, offset_us: int) -> int:
     """A value that is neither object nor array, into its place; the position behind it."""
-    if place.node < 0:
-        return skip_scalar(place.at, end)
-    if found == _N:
-        if load32(place.at) != NULL:
+    if slot.node < 0:
+        return skip_scalar(slot.at, end)
+    if byte == _N:
+        if load32(slot.at) != NULL:
             return LEFT
-        put_null(nodes, place.node, place.row)
-        return place.at + 4
-    at = read_scalar(nodes, place.node, place.row, place.at, end, offset_us)
+        put_null(nodes, slot.node, slot.row)
+        return slot.at + 4
+    at = read_scalar(nodes, slot.node, slot.row, slot.at, end, offset_us)
     if at == NO_ROOM:
-        scopes[0] = place.node
+        scopes[0] = slot.node
     return at
 
 
 @helper
-def _is_passed_over(scope: Scope, place: Place) -> bool:
+def _is_passed_over(scope: Scope, slot: Place) -> bool:
     """Whether a value of another type than its field's makes the field null, and nothing else.
 
     In an array it makes the array null, in a map the map; a field that was there before keeps the value of then.
     """
-    return scope.shape == OBJECT and place.is_new != 0
+    return scope.shape == OBJECT and slot.is_new != 0
 
 
 @helper
@@ -245,8 +247,8 @@ def _read_object(
     scope, depth, is_first = Scope(OBJECT, 0, row, stamps[counter], 0, 0, 1, 1), 0, True
     at = skip_space(at + 1, end)
     while at < end:
-        found = load8(at)
-        if found == (CLOSE_ARRAY if scope.shape == ARRAY else CLOSE_OBJECT):
+        byte = load8(at)
+        if byte == (CLOSE_ARRAY if scope.shape == ARRAY else CLOSE_OBJECT):
             at += 1
             _close(nodes, stamps, scope)
             if depth == 0:
@@ -255,7 +257,7 @@ def _read_object(
             scope, is_first = popped(scopes, depth), False
         else:
             if not is_first:
-                if found != COMMA:
+                if byte != COMMA:
                     return LEFT, misfit
                 at += 1
                 if load8(at) <= 0x20:
@@ -263,32 +265,32 @@ def _read_object(
                 if at >= end:
                     return LEFT, misfit
             is_first = False
-            scope, place = _place(nodes, scopes, stamps, scope, at, end)
-            at = place.at
+            scope, slot = _place(nodes, scopes, stamps, scope, at, end)
+            at = slot.at
             if at < 0 or at >= end:
                 return min(at, LEFT), misfit
-            found = load8(at)
-            if (found == OPEN_OBJECT or found == OPEN_ARRAY) and not _is_text(nodes, place.node):
+            byte = load8(at)
+            if (byte == OPEN_OBJECT or byte == OPEN_ARRAY) and not _is_text(nodes, slot.node):
                 stamps[counter] += 1
-                inner = _opened(nodes, place, found, stamps[counter])
+                inner = _opened(nodes, slot, byte, stamps[counter])
                 if depth == DEPTH_MAX - 1:
                     return LEFT, misfit
                 if inner.shape == MISFIT:
-                    if not _is_passed_over(scope, place):
+                    if not _is_passed_over(scope, slot):
                         return LEFT, misfit
-                    misfit = place if misfit.node < 0 else misfit
-                    put_null(nodes, place.node, place.row)
-                    inner = _opened(nodes, Place(at, IGNORED, 0, 0), found, stamps[counter])
+                    misfit = slot if misfit.node < 0 else misfit
+                    put_null(nodes, slot.node, slot.row)
+                    inner = _opened(nodes, Place(at, IGNORED, 0, 0), byte, stamps[counter])
                 push(scopes, depth, scope)
                 depth += 1
                 scope, is_first = inner, True
                 at += 1
             else:
-                at = _value(nodes, scopes, place, found, end, offset_us)
-                if at == LEFT and place.node >= 0 and _is_passed_over(scope, place):
-                    misfit = place if misfit.node < 0 else misfit
-                    put_null(nodes, place.node, place.row)
-                    at = misfit_end(of_node(nodes, place.node, KIND), place.at, end)
+                at = _value(nodes, scopes, slot, byte, end, offset_us)
+                if at == LEFT and slot.node >= 0 and _is_passed_over(scope, slot):
+                    misfit = slot if misfit.node < 0 else misfit
+                    put_null(nodes, slot.node, slot.row)
+                    at = misfit_end(of_node(nodes, slot.node, KIND), slot.at, end)
                 if at < 0:
                     return at, misfit
         if load8(at) <= 0x20:

@@ -76,14 +76,14 @@ _LONG_MIN: Final = -(1 << 63)
 @helper
 def _read_text(nodes: Any, node: int, row: int, at: int, end: int) -> int:
     """A string, or what becomes a text of its own: words, numbers that are written as they came, and scopes."""
-    values, ends, found = of_node(nodes, node, VALUES), of_node(nodes, node, ENDS) + 4 * row, load8(at)
+    values, ends, byte = of_node(nodes, node, VALUES), of_node(nodes, node, ENDS) + 4 * row, load8(at)
     start = load32(ends)
-    if found == QUOTE:
+    if byte == QUOTE:
         at, length = copy_string(at + 1, end, values + start, of_node(nodes, node, BYTES_MAX) - start)
         if at >= 0:
             store32(ends + 4, start + length)
         return at
-    if found == OPEN_OBJECT or found == OPEN_ARRAY:
+    if byte == OPEN_OBJECT or byte == OPEN_ARRAY:
         at, length = copy_scope(at, end, values + start, of_node(nodes, node, BYTES_MAX) - start)
         if at >= 0:
             store32(ends + 4, start + length)
@@ -91,7 +91,7 @@ def _read_text(nodes: Any, node: int, row: int, at: int, end: int) -> int:
     first = at
     if load32(at) == TRUE:
         at += 4
-    elif found == SMALL_F and load32(at + 1) == ALSE:
+    elif byte == SMALL_F and load32(at + 1) == ALSE:
         at += 5
     else:
         at, value, power, negative, real, holds_all = read_number(at, end)
@@ -102,8 +102,8 @@ def _read_text(nodes: Any, node: int, row: int, at: int, end: int) -> int:
         return LEFT
     if start + length + SCANNED > of_node(nodes, node, BYTES_MAX):
         return NO_ROOM
-    for place in range(length):
-        store8(values + start + place, load8(first + place))
+    for index in range(length):
+        store8(values + start + index, load8(first + index))
     store32(ends + 4, start + length)
     return at
 
@@ -249,16 +249,16 @@ def read_scalar(nodes: Any, node: int, row: int, at: int, end: int, offset_us: i
 @helper
 def skip_scalar(at: int, end: int) -> int:
     """The position behind a value that no field is declared for, and that is neither object nor array."""
-    found = load8(at)
-    if found == QUOTE:
+    byte = load8(at)
+    if byte == QUOTE:
         return skip_string(at + 1, end)
-    if found == 0x74:
+    if byte == 0x74:
         return at + 4 if load32(at) == TRUE else LEFT
-    if found == SMALL_F:
+    if byte == SMALL_F:
         return at + 5 if load32(at + 1) == ALSE else LEFT
-    if found == 0x6E:
+    if byte == 0x6E:
         return at + 4 if load32(at) == NULL else LEFT
-    if found == MINUS or ZERO <= found <= 0x39:
+    if byte == MINUS or ZERO <= byte <= 0x39:
         at, _value, _power, _negative, _real, _holds_all = read_number(at, end)
         return at
     return LEFT

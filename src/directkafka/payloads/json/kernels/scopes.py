@@ -26,7 +26,7 @@ class Scope(NamedTuple):
         node: of the schema, or none.
         row: of the node's column.
         number: tells this object from all others.
-        found: how many of the node's fields were found.
+        field_count: how many of the node's fields were found.
         item: the next row of the elements' columns.
         expected: the node of the field that came next in the object before.
         is_fresh: whether nothing was ever written to its row.
@@ -36,7 +36,7 @@ class Scope(NamedTuple):
     node: int
     row: int
     number: int
-    found: int
+    field_count: int
     item: int
     expected: int
     is_fresh: int
@@ -65,7 +65,7 @@ def push(scopes: Any, depth: int, scope: Scope) -> None:
     scopes[first + 1] = scope.node
     scopes[first + 2] = scope.row
     scopes[first + 3] = scope.number
-    scopes[first + 4] = scope.found
+    scopes[first + 4] = scope.field_count
     scopes[first + 5] = scope.item
     scopes[first + 6] = scope.expected
     scopes[first + 7] = scope.is_fresh

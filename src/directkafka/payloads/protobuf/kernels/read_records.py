@@ -138,13 +138,13 @@ def _start(nodes: Any, program: Any, message: int, row: int, constants: int) -> 
     below 0.
     """
     first = program[message + STARTS]
-    for place in range(first, first + program[message + START_COUNT] * START_SIZE, START_SIZE):
-        what, node = program[place], program[place + 1]
+    for start in range(first, first + program[message + START_COUNT] * START_SIZE, START_SIZE):
+        what, node = program[start], program[start + 1]
         if what == START_NULL:
             put_null(nodes, node, row)
         elif what == START_TEXT:
             set_valid(of_node(nodes, node, VALIDITY), row)
-            if put_bytes(nodes, node, row, constants + program[place + 2], program[place + 3]) < 0:
+            if put_bytes(nodes, node, row, constants + program[start + 2], program[start + 3]) < 0:
                 return -node - 1
         elif what == START_LIST:
             set_valid(of_node(nodes, node, VALIDITY), row)
@@ -175,8 +175,8 @@ def _found(program: Any, message: int, line: int, number: int) -> int:
             low = middle + 1
         else:
             high = middle
-    place = first + low * FIELD_SIZE
-    return place if low < count and program[place + NUMBER] == number else -1
+    field_line = first + low * FIELD_SIZE
+    return field_line if low < count and program[field_line + NUMBER] == number else -1
 
 
 @helper
@@ -262,9 +262,9 @@ def _field(nodes: Any, program: Any, frames: Any, state: State, kind: int, const
             at = WRONG_TYPE
         return State(state.message, row, at, state.end, line, state.depth, state.group)
     others = program[line + OTHERS]
-    for place in range(others, others + program[line + OTHER_COUNT]):
-        if program[place] != program[line + NODE]:
-            put_null(nodes, program[place], row)
+    for position in range(others, others + program[line + OTHER_COUNT]):
+        if program[position] != program[line + NODE]:
+            put_null(nodes, program[position], row)
     target = row
     if list_node >= 0:
         target = _element(nodes, list_node, row)
@@ -297,13 +297,13 @@ def _run(nodes: Any, program: Any, frames: Any, constants: int, state: State) ->
                 state = _close(frames, State(state.message, state.row, at, state.end, line, state.depth, 0))
                 continue
             at = NO_GROUP
-        found = _found(program, state.message, line, number) if at >= 0 else -1
-        if found < 0:
+        field_line = _found(program, state.message, line, number) if at >= 0 else -1
+        if field_line < 0:
             room = 1 + state.depth * FRAME_FIELDS
             at = skip(number, kind, at, state.end, frames, room) if at >= 0 else at
             state = State(state.message, state.row, at, state.end, line, state.depth, state.group)
         else:
-            state = State(state.message, state.row, at, state.end, found, state.depth, state.group)
+            state = State(state.message, state.row, at, state.end, field_line, state.depth, state.group)
             state = _field(nodes, program, frames, state, kind, constants)
     return state
 

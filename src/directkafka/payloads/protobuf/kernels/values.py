@@ -67,8 +67,8 @@ def _put_number(nodes: Any, node: int, row: int, number: int) -> int:
     to, rest = of_node(nodes, node, VALUES) + start, abs(number)
     if number < 0:
         store8(to, 0x2D)
-    for place in range(length - 1, length - digits - 1, -1):
-        store8(to + place, 0x30 + rest % 10)
+    for index in range(length - 1, length - digits - 1, -1):
+        store8(to + index, 0x30 + rest % 10)
         rest //= 10
     store32(ends + 4, start + length)
     return 0
@@ -84,10 +84,10 @@ def _put_name(nodes: Any, program: Any, line: int, node: int, row: int, number: 
             low = middle + 1
         else:
             high = middle
-    place = program[line + FIRST] + low * NAME_SIZE
-    if low == program[line + SECOND] or program[place] != number:
+    entry = program[line + FIRST] + low * NAME_SIZE
+    if low == program[line + SECOND] or program[entry] != number:
         return _put_number(nodes, node, row, number)
-    return put_bytes(nodes, node, row, constants + program[place + 1], program[place + 2])
+    return put_bytes(nodes, node, row, constants + program[entry + 1], program[entry + 2])
 
 
 @helper

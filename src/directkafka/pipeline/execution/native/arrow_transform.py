@@ -110,7 +110,7 @@ def schemas_of(transform: ArrowTransform, source: pa.Schema) -> dict[str, pa.Sch
         TransformError: the function raises, returns something else, or a column has a type that no sink could have.
     """
     empty = empty_batch(source)
-    found = {}
+    schemas = {}
     for output, batch in _run(transform, empty, "an empty batch").items():
         columns = []
         for field in batch.schema:
@@ -121,12 +121,12 @@ def schemas_of(transform: ArrowTransform, source: pa.Schema) -> dict[str, pa.Sch
         names = batch.schema.names
         if twice := sorted({name for name in names if names.count(name) > 1}):
             raise _error(transform, "an empty batch", f"output {output!r} has the column {twice[0]!r} twice")
-        found[output] = pa.schema(columns)
-    return found
+        schemas[output] = pa.schema(columns)
+    return schemas
 
 
 def transformed(
-    transform: ArrowTransform, batch: pa.RecordBatch, schemas: Schemas, place: str
+    transform: ArrowTransform, batch: pa.RecordBatch, schemas: Schemas, location: str
 ) -> dict[str, pa.RecordBatch]:
     """The outputs of one batch, with the columns that were checked.
 
@@ -134,19 +134,19 @@ def transformed(
         transform: the transform.
         batch: records of one range.
         schemas: what :func:`schemas_of` has found.
-        place: topic, partition and offsets of the batch, for messages.
+        location: topic, partition and offsets of the batch, for messages.
 
     Raises:
         TransformError: the function raises, or gives other outputs, columns or rows than it may.
     """
-    outputs = _run(transform, batch, place)
+    outputs = _run(transform, batch, location)
     if outputs.keys() - schemas.keys():
         unknown = ", ".join(sorted(outputs.keys() - schemas.keys()))
-        raise _error(transform, place, f"it gives the outputs {unknown}, which it did not for an empty batch")
-    settled = {output: _settled(transform, rows, schemas[output], place) for output, rows in outputs.items()}
+        raise _error(transform, location, f"it gives the outputs {unknown}, which it did not for an empty batch")
+    settled = {output: _settled(transform, rows, schemas[output], location) for output, rows in outputs.items()}
     for output, rows in settled.items():
         if _names_others(rows, batch):
-            raise _error(transform, place, f"output {output!r} has rows of records that are not in the batch")
+            raise _error(transform, location, f"output {output!r} has rows of records that are not in the batch")
     return settled
 
 
@@ -159,43 +159,43 @@ def _names_others(rows: pa.RecordBatch, batch: pa.RecordBatch) -> bool:
     ):
         return False
     return any(
-        pc.less(found["min"], there["min"]).as_py() or pc.greater(found["max"], there["max"]).as_py()
-        for found, there in ((pc.min_max(rows.column(name)), pc.min_max(batch.column(name))) for name in _PLACE)
+        pc.less(row_bounds["min"], there["min"]).as_py() or pc.greater(row_bounds["max"], there["max"]).as_py()
+        for row_bounds, there in ((pc.min_max(rows.column(name)), pc.min_max(batch.column(name))) for name in _PLACE)
     )
 
 
-def _run(transform: ArrowTransform, batch: pa.RecordBatch, place: str) -> dict[str, pa.RecordBatch]:
+def _run(transform: ArrowTransform, batch: pa.RecordBatch, location: str) -> dict[str, pa.RecordBatch]:
     try:
-        found = transform.function(batch)
+        result = transform.function(batch)
     except DirectKafkaError:
         raise
     except Exception as error:
-        raise _error(transform, place, f"{type(error).__name__}: {error}") from error
-    named: Mapping[Any, Any] = found if isinstance(found, Mapping) else {DEFAULT_OUTPUT: found}
+        raise _error(transform, location, f"{type(error).__name__}: {error}") from error
+    named: Mapping[Any, Any] = result if isinstance(result, Mapping) else {DEFAULT_OUTPUT: result}
     for output, rows in named.items():
         if not isinstance(output, str) or not isinstance(rows, pa.RecordBatch):
             kind = type(rows).__name__
-            raise _error(transform, place, f"output {output!r} is a {kind}; return a RecordBatch, or a dict of them")
+            raise _error(transform, location, f"output {output!r} is a {kind}; return a RecordBatch, or a dict of them")
     return dict(named)
 
 
-def _settled(transform: ArrowTransform, rows: pa.RecordBatch, schema: pa.Schema, place: str) -> pa.RecordBatch:
+def _settled(transform: ArrowTransform, rows: pa.RecordBatch, schema: pa.Schema, location: str) -> pa.RecordBatch:
     """Rows in the types that were checked."""
     if rows.schema.names != schema.names:
-        found, wanted = ", ".join(rows.schema.names), ", ".join(schema.names)
-        raise _error(transform, place, f"it gives the columns {found}, and for an empty batch {wanted}")
+        column_names, wanted = ", ".join(rows.schema.names), ", ".join(schema.names)
+        raise _error(transform, location, f"it gives the columns {column_names}, and for an empty batch {wanted}")
     if rows.schema.types == schema.types:
         return rows
     columns = []
     for field, column in zip(schema, rows.columns, strict=True):
         if column.type != field.type and settled_type_or_none(column.type) != field.type:
             raise _error(
-                transform, place, f"column {field.name!r} is {column.type}, and for an empty batch {field.type}"
+                transform, location, f"column {field.name!r} is {column.type}, and for an empty batch {field.type}"
             )
         try:
             columns.append(column if column.type == field.type else pc.cast(column, field.type))
         except pa.ArrowInvalid as error:
-            raise _error(transform, place, f"column {field.name!r}: {error}") from error
+            raise _error(transform, location, f"column {field.name!r}: {error}") from error
     return pa.RecordBatch.from_arrays(columns, schema=schema)
 
 
@@ -207,8 +207,8 @@ def settled_type_or_none(kind: pa.DataType) -> pa.DataType | None:
         return None
 
 
-def _error(transform: ArrowTransform, place: str, cause: str) -> TransformError:
-    return TransformError(source=transform.label, cause=f"on {place}: {cause}")
+def _error(transform: ArrowTransform, location: str, cause: str) -> TransformError:
+    return TransformError(source=transform.label, cause=f"on {location}: {cause}")
 
 
 class OneOutput:

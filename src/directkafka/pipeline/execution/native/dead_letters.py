@@ -118,12 +118,12 @@ def diverted(schemas: Schemas, dead_letters: pa.Schema | None) -> dict[str, pa.S
 
     Args:
         schemas: of the function's outputs.
-        letters: of dead letters; None in a pipeline without a place for them.
+        dead_letters: their columns; None in a pipeline without a sink for them.
 
     Raises:
         TransformError: the function rejects records and nobody takes them, or it does not say which, or why.
     """
-    found = {name: schema for name, schema in schemas.items() if name != DEAD_LETTERS}
+    diverted_schemas = {name: schema for name, schema in schemas.items() if name != DEAD_LETTERS}
     for output in _rejecting(schemas):
         if dead_letters is None:
             raise without_place(output)
@@ -134,10 +134,10 @@ def diverted(schemas: Schemas, dead_letters: pa.Schema | None) -> dict[str, pa.S
             cause = f"its column {_reason_of(schema)!r} is {kind}: make it a string, and null where nothing is wrong"
             raise TransformError(source=f"output {output!r}", cause=cause)
         if output != DEAD_LETTERS:
-            found[output] = pa.schema([field for field in schema if field.name != REASON])
+            diverted_schemas[output] = pa.schema([field for field in schema if field.name != REASON])
     if dead_letters is not None:
-        found[DEAD_LETTERS] = dead_letters
-    return found
+        diverted_schemas[DEAD_LETTERS] = dead_letters
+    return diverted_schemas
 
 
 def _as_they_came(batch: pa.RecordBatch) -> pa.RecordBatch:
@@ -171,8 +171,8 @@ def _named(rejected: pa.RecordBatch, records: pa.RecordBatch) -> pa.Table:
         is_known = pc.and_(is_known, pc.fill_null(pc.equal(named[name], records.column(name)[0]), False))
     if not pc.all(is_known).as_py():
         row = pc.index(is_known, False).as_py()
-        place = ", ".join(f"{name} {rejected.column(name)[row].as_py()}" for name in RECORD).replace("None", "null")
-        raise TransformError(source="[dead_letters]", cause=f"a rejected row names no record of the batch: {place}")
+        location = ", ".join(f"{name} {rejected.column(name)[row].as_py()}" for name in RECORD).replace("None", "null")
+        raise TransformError(source="[dead_letters]", cause=f"a rejected row names no record of the batch: {location}")
     told = _valid(rejected.column(_reason_of(rejected.schema)))
     return pa.table({"row": places.cast(pa.int64()), TOLD: told})
 
@@ -194,10 +194,10 @@ def _utf8(texts: pa.Array) -> pa.Array:
     try:
         texts.validate(full=True)
     except pa.ArrowInvalid:
-        found = [
+        decoded_texts = [
             None if text is None else text.decode(errors="replace") for text in texts.cast(pa.binary()).to_pylist()
         ]
-        return pa.array(found, pa.string())
+        return pa.array(decoded_texts, pa.string())
     return texts.cast(pa.string())
 
 

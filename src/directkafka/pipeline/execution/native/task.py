@@ -93,19 +93,19 @@ class NativeTask:
         for batch in batches:
             for number in batch.column(0).to_pylist():
                 with self.notes.signing():
-                    for found in self._range(number):
-                        if isinstance(found, RangeReport):
-                            yield from (_row(OF_REPORT, pickle.dumps(piece)) for piece in _pieces(found))
+                    for chunk_or_report in self._range(number):
+                        if isinstance(chunk_or_report, RangeReport):
+                            yield from (_row(OF_REPORT, pickle.dumps(piece)) for piece in _pieces(chunk_or_report))
                         else:
-                            yield _row(*found)
+                            yield _row(*chunk_or_report)
 
     def reports(self, numbers: Iterable[int]) -> Iterator[Piece]:
         """A function for ``RDD.mapPartitions``, where nothing is kept: the pieces of the reports alone."""
         for number in numbers:
             with self.notes.signing():
-                for found in self._range(number):
-                    assert isinstance(found, RangeReport), "nothing is kept"
-                    yield from _pieces(found)
+                for report in self._range(number):
+                    assert isinstance(report, RangeReport), "nothing is kept"
+                    yield from _pieces(report)
 
     def _range(self, number: int) -> Iterator[tuple[int, bytes] | RangeReport]:
         """Chunks of what is kept, and at last the report."""
@@ -312,7 +312,7 @@ def range_reports(pieces: Iterable[Piece]) -> list[RangeReport]:
     Args:
         pieces: that :class:`NativeTask` gave, those of a report one behind the other.
     """
-    found: dict[int, RangeReport] = {}
+    reports_by_number: dict[int, RangeReport] = {}
     chunks: list[bytes] = []
     for piece in pieces:
         if isinstance(piece, bytes):
@@ -324,6 +324,6 @@ def range_reports(pieces: Iterable[Piece]) -> list[RangeReport]:
             with_its_rows(bare, list(itertools.islice(coming, count)))
             for bare, count in zip(report.reports, counts, strict=True)
         )
-        found[report.number] = replace(report, reports=tuple(reports))
+        reports_by_number[report.number] = replace(report, reports=tuple(reports))
         chunks = []
-    return [found[number] for number in sorted(found)]
+    return [reports_by_number[number] for number in sorted(reports_by_number)]

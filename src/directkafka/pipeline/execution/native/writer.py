@@ -192,11 +192,13 @@ class NativeWriter:
         self._prove_read(tasks, ranges)
         parts = []
         for number, route in enumerate(wanted):
-            part = Part(route.sink, None, tuple(found.reports[number] for found in ranges))
+            part = Part(route.sink, None, tuple(range_report.reports[number] for range_report in ranges))
             if frame is not None and number in kept:
                 part.output, part.is_of_chunks = frame.where(f.col(WRITER) == number), True
             parts.append(part)
-        return parts, read_by_topic((tasks[found.number].range.topic, found.read) for found in ranges)
+        return parts, read_by_topic(
+            (tasks[range_report.number].range.topic, range_report.read) for range_report in ranges
+        )
 
     def _task(
         self, name: BatchAttempt, tasks: Sequence[RangeTask], wanted: Sequence[Route], kept: Sequence[int]
@@ -229,7 +231,7 @@ class NativeWriter:
     @staticmethod
     def _prove_read(tasks: Sequence[RangeTask], ranges: Sequence[RangeReport]) -> None:
         """Raise if a range has no report: a task reports one only when it has read it to its end."""
-        done = {found.number for found in ranges}
+        done = {range_report.number for range_report in ranges}
         if unread := tuple(str(task.range) for number, task in enumerate(tasks) if number not in done):
             raise RangeNotReadError(ranges=unread)
 

@@ -91,8 +91,8 @@ class Channel:
                 self._wait_on()
 
     def _read(self, length: int) -> bytearray:
-        found = bytearray(length)
-        left = memoryview(found)
+        buffer = bytearray(length)
+        left = memoryview(buffer)
         while left:
             try:
                 read = self._end.recv_into(left)
@@ -102,7 +102,7 @@ class Channel:
             if not read:
                 raise EOFError
             left = left[read:]
-        return found
+        return buffer
 
     def _wait_on(self) -> None:
         if self._on_timeout is None:

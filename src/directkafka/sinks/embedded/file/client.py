@@ -34,12 +34,12 @@ def describe_holders(path: Path) -> str:
     Source: proc_locks(5).
     """
     try:
-        found = path.stat()
+        status = path.stat()
         lines = _LOCKS.read_text().splitlines()
     except OSError:
         return ""
-    place = f"{os.major(found.st_dev):02x}:{os.minor(found.st_dev):02x}:{found.st_ino}"
-    holders = {fields[4] for line in lines if (fields := line.split())[5:6] == [place]}
+    file_id = f"{os.major(status.st_dev):02x}:{os.minor(status.st_dev):02x}:{status.st_ino}"
+    holders = {fields[4] for line in lines if (fields := line.split())[5:6] == [file_id]}
     processes = sorted(int(holder) for holder in holders if holder.isdigit() and int(holder) > 0)
     return ", ".join(_describe(process) for process in processes)
 
@@ -152,8 +152,8 @@ def connect(opening: Opening) -> RemoteConnection:
     try:
         end, process = _process.connect()
     except OSError as error:
-        said = f"the process that opens database files cannot be started: {error}"
-        raise DatabaseSaidError("unavailable", said) from error
+        message = f"the process that opens database files cannot be started: {error}"
+        raise DatabaseSaidError("unavailable", message) from error
     connection = RemoteConnection(end, process, silence_s_max=opening.silence_s_max)
     connection.open(opening)
     return connection
@@ -177,8 +177,8 @@ class RemoteConnection:
 
     def rows(self, statement: str, parameters: Sequence[Any] = ()) -> list[Row]:
         """What the database returns."""
-        found: list[Row] = self._ask("rows", statement, tuple(parameters))
-        return found
+        rows: list[Row] = self._ask("rows", statement, tuple(parameters))
+        return rows
 
     def insert(self, statement: str) -> int:
         """The number it says."""

@@ -33,10 +33,10 @@ class DatabaseSaidError(Exception):
         is_locked: whether another process keeps the file.
     """
 
-    def __init__(self, error_class: ErrorClass, said: str, code: str = "none", is_locked: bool = False) -> None:
-        super().__init__(error_class, said, code, is_locked)
+    def __init__(self, error_class: ErrorClass, message: str, code: str = "none", is_locked: bool = False) -> None:
+        super().__init__(error_class, message, code, is_locked)
         self.error_class: ErrorClass = error_class
-        self.said = said
+        self.said = message
         self.code = code
         self.is_locked = is_locked
 
@@ -146,10 +146,10 @@ def resolved(path: str | Path, *, kind: str) -> Path:
             where=f"a {kind} sink",
             reason="expected the path of a file on this machine, found nothing, an address or a database in memory",
         )
-    found = Path(os.path.realpath(text))
-    if fault := fault_of_path(found):
+    real_path = Path(os.path.realpath(text))
+    if fault := fault_of_path(real_path):
         raise OptionError(option="path", where=f"a {kind} sink", reason=fault)
-    return found
+    return real_path
 
 
 def quoted(*names: str) -> str:

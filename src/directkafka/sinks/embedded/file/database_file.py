@@ -71,14 +71,14 @@ class DatabaseFile:
         return self._translated(error, sink=sink) if isinstance(error, DatabaseSaidError) else None
 
     def _translated(self, error: DatabaseSaidError, *, sink: str) -> DirectKafkaError:
-        said = error.said
+        cause = error.said
         if error.is_locked:
             holders = describe_holders(self.path) or "another process"
-            said = f"the file has been kept for {self._lock_timeout_s:g} s by {holders}"
+            cause = f"the file has been kept for {self._lock_timeout_s:g} s by {holders}"
         error_class: ErrorClass = error.error_class
         if error_class == "rows" and not sink:
             # Two drivers of one process made the pipeline's row at one moment: DuckDB lets both try.
             error_class = "unavailable"
         name = _NAMES[self.kind]
         remedy = f"Check that the file is a database of a {name} that this one reads, and that you may write to it."
-        return error_for(error_class, store=self.label, sink=sink, cause=said, remedy=remedy, code=error.code)
+        return error_for(error_class, store=self.label, sink=sink, cause=cause, remedy=remedy, code=error.code)

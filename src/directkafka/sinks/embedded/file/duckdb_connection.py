@@ -64,9 +64,9 @@ class DuckDBConnection:
 
     def rows(self, statement: str, parameters: Sequence[Any] = ()) -> list[Row]:
         """What DuckDB returns."""
-        found = self._execute(statement, list(parameters) or None)
+        rows = self._execute(statement, list(parameters) or None)
         self._may_replace |= statement.lstrip()[:6].upper() == "DELETE"
-        return found
+        return rows
 
     def insert(self, statement: str) -> int:
         """DuckDB returns the count. The INSERT may replace rows (``ON CONFLICT``)."""
@@ -76,11 +76,11 @@ class DuckDBConnection:
     def fill(self, table: Sequence[str], source: RowSource, *, is_temporary: bool = False) -> int:
         """DuckDB pulls the source's batches while it inserts."""
         names = ", ".join(quoted(column) for column in source.schema.names)
-        place = quoted("temp", *table) if is_temporary else quoted(*table)
+        target = quoted("temp", *table) if is_temporary else quoted(*table)
         with reader_of(source) as reader:
             self._connection.register(_READER, reader)
             try:
-                count = self._count(f"INSERT INTO {place} ({names}) SELECT {names} FROM {_READER}")
+                count = self._count(f"INSERT INTO {target} ({names}) SELECT {names} FROM {_READER}")
             except duckdb.Error:
                 # In a transaction that has failed nothing works, and that must not hide why it has.
                 with suppress(duckdb.Error):
@@ -124,8 +124,8 @@ class DuckDBConnection:
 
     def _execute(self, statement: str, parameters: list[Any] | None = None) -> list[Row]:
         try:
-            found: list[Row] = self._connection.execute(statement, parameters).fetchall()
-            return found
+            rows: list[Row] = self._connection.execute(statement, parameters).fetchall()
+            return rows
         except BaseException:
             self._discards_instance = True
             raise

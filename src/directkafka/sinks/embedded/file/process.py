@@ -79,8 +79,8 @@ def main() -> None:
     threading.Thread(target=_end_with, args=(driver,), daemon=True).start()
     with socket.socket(fileno=descriptor) as control:
         while True:
-            said, descriptors, *_ = socket.recv_fds(control, 1, 1)
-            if not said:
+            message, descriptors, *_ = socket.recv_fds(control, 1, 1)
+            if not message:
                 os._exit(0)
             threading.Thread(target=_serve, args=(socket.socket(fileno=descriptors[0]),), daemon=True).start()
 
@@ -161,11 +161,11 @@ def _tell_silence(channel: Channel, opening: Opening) -> None:
     """Wait for the driver's next request, and say what has become of its transaction."""
     channel.wait(None)
     name, *_ = channel.receive()
-    said = (
+    message = (
         f"this process asked for nothing for {opening.silence_s_max:g} s while it kept the file; the file was closed "
         "then, and what was begun is undone"
     )
-    channel.send((True, None) if name == "close" else (False, DatabaseSaidError("unavailable", said)))
+    channel.send((True, None) if name == "close" else (False, DatabaseSaidError("unavailable", message)))
 
 
 def _told(error: Exception, kind: str) -> Exception:
