@@ -186,10 +186,10 @@ class PartitionProgress:
     origin: int
 
     @classmethod
-    def at(cls, partition: TopicPartition, offset: int) -> PartitionProgress:
+    def at(cls, topic_partition: TopicPartition, offset: int) -> PartitionProgress:
         """Progress that says no more than this offset."""
         return cls(
-            topic=partition.topic, partition=partition.partition, topic_id="",
+            topic=topic_partition.topic, partition=topic_partition.partition, topic_id="",
             start=offset, end=offset, leader_epoch=-1, origin=offset,
         )  # fmt: skip
 

@@ -37,5 +37,8 @@ def checkpoint(
         say("no source of Kafka has offsets in it")
         return
     print_records(
-        [offset.as_record() for offset in planned_ranges], form, title=f"Checkpoint {path}", has_capitals=True
+        [planned_range.as_record() for planned_range in planned_ranges],
+        form,
+        title=f"Checkpoint {path}",
+        has_capitals=True,
     )

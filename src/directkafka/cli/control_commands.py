@@ -70,8 +70,8 @@ def drop(  # noqa: PLR0917 - typer gives them by name
     from directkafka.operations import drop as operation
 
     with opened(file, store, pipeline) as target:
-        places = target.unique_stores()
-        ledgers = (operation.drop if yes else operation.look_at_ledgers)(places, target.pipeline)
+        stores = target.unique_stores()
+        ledgers = (operation.drop if yes else operation.look_at_ledgers)(stores, target.pipeline)
     print_records(
         [each.as_record() for each in ledgers], form, title=f"Ledgers of {target.pipeline}", has_capitals=True
     )

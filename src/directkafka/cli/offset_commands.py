@@ -80,7 +80,7 @@ def lag(  # noqa: PLR0917 - typer gives them by name
     pause_s = None if watch is None else parse_duration_ms(watch, option="--watch") / 1000
     while True:
         name, positions = _positions(file, store, pipeline, bootstrap_server)
-        positions = tuple(sorted(positions, key=lambda partition_position: -(partition_position.lag or 0)))
+        positions = tuple(sorted(positions, key=lambda position: -(position.lag or 0)))
         print_records(
             [_lag_record(position) for position in positions], form, title=f"Lag of {name}", has_capitals=True
         )

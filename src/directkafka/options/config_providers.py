@@ -84,13 +84,13 @@ class _Provider:
     allowed: tuple[Path, ...] | None = None
     pattern: str = ""
 
-    def value(self, path_and_key: str) -> str:
+    def value(self, location: str) -> str:
         """The value at ``PATH:KEY``, or at ``NAME``."""
         if self.kind == "env":
-            return self._of_environment(path_and_key.removeprefix(":"))
-        path, colon, key = path_and_key.partition(":")
+            return self._of_environment(location.removeprefix(":"))
+        path, colon, key = location.partition(":")
         if not (path and colon and key):
-            raise ValueNotProvidedError(f"expected ${{{self.kind}:PATH:KEY}}, found ${{{self.kind}:{path_and_key}}}")
+            raise ValueNotProvidedError(f"expected ${{{self.kind}:PATH:KEY}}, found ${{{self.kind}:{location}}}")
         if fault := fault_of_text(path) or fault_of_text(key):
             raise ValueNotProvidedError(f"${{{self.kind}:...}} names a place that {fault}")
         return self._of_file(path, key) if self.kind == "file" else self._of_folder(path, key)
@@ -123,9 +123,9 @@ class _Provider:
         return self._content(Path(path) / key).removesuffix("\n").removesuffix("\r")
 
     def _content(self, path: Path) -> str:
-        path_in_folder = (self.folder or Path()) / path
+        joined_path = (self.folder or Path()) / path
         try:
-            resolved = path_in_folder.resolve(strict=True)
+            resolved = joined_path.resolve(strict=True)
             if self.allowed is not None and not any(resolved.is_relative_to(allowed) for allowed in self.allowed):
                 raise ValueNotProvidedError(f"{path} is outside allowed.paths")
             if not resolved.is_file():

@@ -227,8 +227,8 @@ def list_of(expected: type[Item], values: object, *, option: str, wanted: str) -
     if isinstance(values, str | bytes) or not isinstance(values, Iterable):
         raise OptionError(option=option, reason=f"expected {wanted}, found {type(values).__name__}")
     items = list(values)
-    for error in items:
-        check_type(error, expected, option=option, wanted=wanted)
+    for item in items:
+        check_type(item, expected, option=option, wanted=wanted)
     return items
 
 

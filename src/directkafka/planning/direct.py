@@ -80,7 +80,7 @@ def plan_direct(
         progress: where the stream is.
         snapshot: the partitions that are read, as the cluster has them now.
         starts: where the added partitions start.
-        answers: answers to :func:`~directkafka.planning.starts.needed_lookups` for ``starts``.
+        answers: to the lookups of :func:`~directkafka.planning.starts.needed_lookups` for ``starts``.
         rates, interval_ms, rate, partition_rates: see :func:`~directkafka.planning.rates.rated_ends`.
 
     Raises:

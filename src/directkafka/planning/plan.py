@@ -157,7 +157,7 @@ def plan_origin(positions: Positions, snapshot: ClusterSnapshot, answers: Found,
     Args:
         positions: where to start.
         snapshot: the partitions that are read.
-        answers: answers to :func:`~directkafka.planning.starts.needed_lookups`.
+        answers: to the lookups of :func:`~directkafka.planning.starts.needed_lookups`.
 
     Raises:
         OptionError: positions and partitions do not match, or no record is young enough.
@@ -179,8 +179,8 @@ def plan_read(
     starting: Positions,
     ending: Positions,
     snapshot: ClusterSnapshot,
-    start_found: Found,
-    end_found: Found,
+    start_answers: Found,
+    end_answers: Found,
     policy: PlanPolicy,
 ) -> BatchPlan:
     """The plan of a batch read, from a position to a position.
@@ -189,13 +189,13 @@ def plan_read(
         OptionError: positions and partitions do not match, or a start lies behind its end.
         DataLossError: what is asked for is not in the log and the policy says to fail.
     """
-    resolved = resolve_ranges(starting, ending, snapshot, start_found, end_found)
+    resolved = resolve_ranges(starting, ending, snapshot, start_answers, end_answers)
     if policy.fail_on_data_loss:
         raise_for(resolved.losses)
-    places = [(offset_range, offset_range.topic_partition) for offset_range in resolved.ranges]
+    ranges_and_partitions = [(offset_range, offset_range.topic_partition) for offset_range in resolved.ranges]
     progress = [
         _advanced(partition, None, snapshot.partitions[partition], offset_range.from_offset, offset_range.until_offset)
-        for offset_range, partition in places
+        for offset_range, partition in ranges_and_partitions
     ]
     return _batch_plan(_split(resolved.ranges, policy), progress, resolved.losses, snapshot)
 

@@ -102,7 +102,7 @@ def resolve_starts(positions: Positions, snapshot: ClusterSnapshot, answers: Fou
     Args:
         positions: from the options.
         snapshot: the partitions that are read.
-        answers: the answers to :func:`needed_lookups`.
+        answers: to the lookups of :func:`needed_lookups`.
 
     Raises:
         OptionError: positions and partitions do not match, or no record is young enough.
@@ -122,22 +122,22 @@ def resolve_ranges(
     starting: Positions,
     ending: Positions,
     snapshot: ClusterSnapshot,
-    start_found: Found,
-    end_found: Found,
+    start_answers: Found,
+    end_answers: Found,
 ) -> ResolvedRanges:
     """What a batch read reads of each partition of the snapshot.
 
     Args:
         starting, ending: from the options.
         snapshot: the partitions that are read.
-        start_found, end_found: the answers to :func:`needed_lookups` of either.
+        start_answers, end_answers: to the lookups of :func:`needed_lookups` for either.
 
     Raises:
         OptionError: positions and partitions do not match, no record is young enough to start at, or
             a start lies behind an end that was asked for.
     """
-    starts = _offsets(starting, snapshot, start_found)
-    ends = _offsets(ending, snapshot, end_found)
+    starts = _offsets(starting, snapshot, start_answers)
+    ends = _offsets(ending, snapshot, end_answers)
     ranges, losses = [], []
     for partition, start in starts.items():
         end, seen = ends[partition], snapshot.partitions[partition]

@@ -128,8 +128,8 @@ class EmbeddedPostgres(DatabaseServer):
         if other.can_run(programs / "bin" / "postgres"):
             return programs
         # A temporary folder may be closed to others as well (TMPDIR in root's home).
-        places = (parent for parent in (tempfile.gettempdir(), "/tmp", "/var/tmp") if other.may_enter(parent))
-        folder = self._temporary_folder(next(places, None))
+        parents = (parent for parent in (tempfile.gettempdir(), "/tmp", "/var/tmp") if other.may_enter(parent))
+        folder = self._temporary_folder(next(parents, None))
         other.let_in(folder)
         # The programs look for libraries beside the wheel's own folder.
         package = programs.parent

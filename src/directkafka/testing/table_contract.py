@@ -87,12 +87,12 @@ class TableContract(StoreContract):
     ) -> None:
         """The same rows in one batch and in three leave the same table, whatever order they come in."""
         one_batch_sink = harness.sink("one", mode="upsert", order=("flights",), staged=staged)
-        three = harness.sink("three", mode="upsert", order=("flights",), staged=staged)
+        three_batch_sink = harness.sink("three", mode="upsert", order=("flights",), staged=staged)
         rows = [[(1, 10), (2, 3)], [(1, 30), (2, 2)], [(1, 20), (2, 1)]]
         job.run((one_batch_sink, rows))
         for task in rows:
-            job.run((three, [task]))
-        assert harness.rows(one_batch_sink) == harness.rows(three) == [(1, 30), (2, 3)]
+            job.run((three_batch_sink, [task]))
+        assert harness.rows(one_batch_sink) == harness.rows(three_batch_sink) == [(1, 30), (2, 3)]
 
     @pytest.mark.parametrize("staged", [False, True], ids=["inline", "staged"])
     def test_an_order_that_does_not_decide_is_an_error(self, harness: StoreHarness, job: Job, staged: bool) -> None:

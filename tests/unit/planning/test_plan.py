@@ -153,8 +153,8 @@ def read(starting: Positions, ending: Positions, policy: PlanPolicy = FAIL) -> t
         starting=starting,
         ending=ending,
         snapshot=snapshot({T0: seen(3, 80), T1: seen(0, 0)}),
-        start_found={},
-        end_found={},
+        start_answers={},
+        end_answers={},
         policy=policy,
     )
     return batch.ranges

@@ -300,7 +300,7 @@ def _naming_topics(answered: Mapping[TopicPartition, int]) -> Iterator[None]:
     except BrokerResponseError as error:
         if error.code not in _ABOUT_TOPICS:
             raise
-        topics = sorted({partition.topic for partition, code in answered.items() if code == error.code})
+        topics = sorted({topic_partition.topic for topic_partition, code in answered.items() if code == error.code})
         raise replace(error, subject=f"{error.subject}, topic {', '.join(topics)}") from None
 
 

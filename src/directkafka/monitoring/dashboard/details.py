@@ -116,14 +116,14 @@ class Details:
             if not dead_letters.is_there:
                 return _no_dead_letters("none yet")
             reasons = dead_letters.common_reasons(_REASONS_MAX)
-            dead_letter_rows = dead_letters.some(_DEAD_LETTERS_MAX, bytes_max=_VALUE_BYTES_MAX, reason=reason)
+            examples = dead_letters.some(_DEAD_LETTERS_MAX, bytes_max=_VALUE_BYTES_MAX, reason=reason)
             count = dead_letters.count()
         return {
             "note": "",
             "count": count,
             # As it is in the table, for the next question, and as it may be shown.
             "reasons": [{"raw": text, "reason": one_line(text), "count": count} for text, count in reasons.items()],
-            "letters": [_as_record(letter) for letter in dead_letter_rows],
+            "letters": [_as_record(letter) for letter in examples],
         }
 
     def plan_reset(self, name: str, asked: Mapping[str, str]) -> dict[str, Any]:

@@ -40,13 +40,13 @@ def json_schema_type(texts: Sequence[str], names: Sequence[str]) -> FieldType:
             documents[name] = json.loads(text)
         except (ValueError, RecursionError):
             raise ValueError("the schema: it is no JSON") from None
-    column_type = _Types(documents).of(documents[names[-1]], _Place(names[-1], (), ()))
+    column_type = _Types(documents).of(documents[names[-1]], _Location(names[-1], (), ()))
     if column_type.name != "struct":
         raise ValueError("the schema: its records are no objects with fields that it names")
     return column_type
 
 
-class _Place:
+class _Location:
     """Where a schema stands.
 
     Attributes:
@@ -58,15 +58,15 @@ class _Place:
     def __init__(self, document: str, path: tuple[str, ...], references: tuple[tuple[str, str], ...]) -> None:
         self.document, self.path, self.references = document, path, references
 
-    def below(self, name: str) -> _Place:
-        return _Place(self.document, (*self.path, name), self.references)
+    def below(self, name: str) -> _Location:
+        return _Location(self.document, (*self.path, name), self.references)
 
 
 class _Placed(NamedTuple):
     """A part of a schema that stands elsewhere than the schema that it was brought into."""
 
     schema: Any
-    location: _Place
+    location: _Location
 
 
 class _Types:
@@ -74,7 +74,7 @@ class _Types:
         self._documents = documents
         self._steps = 0
 
-    def of(self, schema: Any, location: _Place) -> FieldType:
+    def of(self, schema: Any, location: _Location) -> FieldType:
         if len(location.path) > DEPTH_MAX:
             raise _wrong(location.path[:3], f"more than {DEPTH_MAX} fields in one another")
         schema, location = self._resolved(schema, location)
@@ -91,7 +91,7 @@ class _Types:
             case _:
                 return _scalar(kind, schema)
 
-    def _object(self, schema: dict[str, Any], location: _Place) -> FieldType:
+    def _object(self, schema: dict[str, Any], location: _Location) -> FieldType:
         if properties := _properties(schema):
             fields = tuple(
                 SchemaField(name, self.of(below, location.below(name))) for name, below in properties.items()
@@ -103,7 +103,7 @@ class _Types:
             return FieldType("map", (SchemaField("key", _STRING), value))
         return _STRING
 
-    def _resolved(self, schema: Any, location: _Place) -> tuple[Any, _Place]:
+    def _resolved(self, schema: Any, location: _Location) -> tuple[Any, _Location]:
         """The schema behind references, and behind a choice of one that is not null."""
         while True:
             self._steps += 1
@@ -113,7 +113,7 @@ class _Types:
                 # The path is that of the field; the references are those that led to the part.
                 schema, location = (
                     schema.schema,
-                    _Place(schema.location.document, location.path, schema.location.references),
+                    _Location(schema.location.document, location.path, schema.location.references),
                 )
             elif not isinstance(schema, dict):
                 return schema, location
@@ -128,7 +128,7 @@ class _Types:
             else:
                 return schema, location
 
-    def _together(self, schema: dict[str, Any], parts: list[Any], location: _Place) -> dict[str, Any]:
+    def _together(self, schema: dict[str, Any], parts: list[Any], location: _Location) -> dict[str, Any]:
         """What holds all at once: the properties of all, and what else each says."""
         merged = {name: value for name, value in schema.items() if name not in ("allOf", *_CHOICES)}
         properties = dict(_properties(schema))
@@ -143,7 +143,7 @@ class _Types:
                 merged = {**subschema, **placed, **merged}
         return merged | ({"properties": properties} if properties else {})
 
-    def _referred(self, reference: str, location: _Place) -> tuple[Any, _Place]:
+    def _referred(self, reference: str, location: _Location) -> tuple[Any, _Location]:
         document, _, pointer = reference.partition("#")
         document = document or location.document
         if (document, pointer) in location.references or len(location.references) == _REFERENCES_MAX:
@@ -159,7 +159,7 @@ class _Types:
                 value = value[name]
             else:
                 raise _wrong(location.path, f"there is no {reference}")
-        return value, _Place(document, location.path, (*location.references, (document, pointer)))
+        return value, _Location(document, location.path, (*location.references, (document, pointer)))
 
 
 def _properties(schema: dict[str, Any]) -> dict[str, Any]:

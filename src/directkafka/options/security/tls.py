@@ -232,10 +232,10 @@ def _read_key_store(given: RawOptions) -> KeyStore | None:
 
 def _the_one_given(given: RawOptions, *ways: OptionSpec) -> OptionSpec | None:
     """Which one of several options that say the same is given."""
-    given_specs = [way for way in ways if given.text(way)]
-    if len(given_specs) > 1:
-        raise given.error(given_specs[1].name, f"says the same as {given_specs[0].name}: keep one of them")
-    return given_specs[0] if given_specs else None
+    given_ways = [way for way in ways if given.text(way)]
+    if len(given_ways) > 1:
+        raise given.error(given_ways[1].name, f"says the same as {given_ways[0].name}: keep one of them")
+    return given_ways[0] if given_ways else None
 
 
 def _must_be_pem(given: RawOptions, way: OptionSpec, store_type: OptionSpec) -> None:

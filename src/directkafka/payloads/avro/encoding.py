@@ -145,16 +145,16 @@ class EncodingProgram:
     def _record(self, wanted: AvroType, column: int, *, scope: int, path: str) -> None:
         kind = self._columns[column].type
         _expect(pa.types.is_struct(kind), wanted, kind, path)
-        places = {kind.field(index).name: index for index in range(kind.num_fields)}
+        indexes = {kind.field(index).name: index for index in range(kind.num_fields)}
         names = [field.name for field in wanted.fields]
-        if len(places) < kind.num_fields:
+        if len(indexes) < kind.num_fields:
             raise ValueError(f"the rows have two fields of one name{_at(path)}")
-        if unknown := [name for name in places if name not in names]:
+        if unknown := [name for name in indexes if name not in names]:
             raise ValueError(f"{wanted}{_at(path)} has no field {unknown[0]!r}, and the rows have one")
-        if missing := [name for name in names if name not in places]:
+        if missing := [name for name in names if name not in indexes]:
             raise ValueError(f"{wanted}{_at(path)} has a field {missing[0]!r}, and the rows have none")
         for field in wanted.fields:
-            part = self._column(column, places[field.name], kind.field(places[field.name]).type)
+            part = self._column(column, indexes[field.name], kind.field(indexes[field.name]).type)
             self._value(field.type, part, scope=scope, path=f"{path}.{field.name}" if path else field.name)
 
     def _union(self, union: AvroType, column: int, *, scope: int, path: str, is_valid: bool) -> None:

@@ -109,7 +109,7 @@ class RegisteredDecoder:
         rows = np.flatnonzero(frames.schemas != NO_SCHEMA)
         # Numbers of schemas have 31 bits.
         named = (frames.messages[rows] << 32) | frames.schemas[rows]
-        keys, firsts, places = np.unique(named, return_index=True, return_inverse=True)
+        keys, firsts, key_indexes = np.unique(named, return_index=True, return_inverse=True)
         programs_or_reasons = [
             self._program(key & _NUMBER_MAX, frames.paths[key >> 32], missed, row)
             for key, row in zip(keys.tolist(), rows[firsts].tolist(), strict=True)
@@ -118,9 +118,9 @@ class RegisteredDecoder:
             [program if isinstance(program, int) else IS_UNKNOWN for program in programs_or_reasons], np.int64
         )
         if len(rows):
-            programs[rows] = known[places.reshape(-1)]
+            programs[rows] = known[key_indexes.reshape(-1)]
         for row, key_index in (
-            zip(rows.tolist(), places.reshape(-1).tolist(), strict=True) if IS_UNKNOWN in known else ()
+            zip(rows.tolist(), key_indexes.reshape(-1).tolist(), strict=True) if IS_UNKNOWN in known else ()
         ):
             if known[key_index] == IS_UNKNOWN:
                 frames.problems[row] = str(programs_or_reasons[key_index])
@@ -130,7 +130,9 @@ class RegisteredDecoder:
         """Put the numbers of schemas in place of their GUIDs, or say of their records why there is none."""
         rows, missed = np.flatnonzero(frames.schemas <= FIRST_GUID), list[UUID]()
         # Not all GUIDs: some may stand beside records that are null, or in headers that name nothing.
-        codes, firsts, places = np.unique(FIRST_GUID - frames.schemas[rows], return_index=True, return_inverse=True)
+        codes, firsts, code_indexes = np.unique(
+            FIRST_GUID - frames.schemas[rows], return_index=True, return_inverse=True
+        )
         numbers_or_reasons = [
             self._id_of_guid(frames.guids[code], missed, row)
             for code, row in zip(codes.tolist(), rows[firsts].tolist(), strict=True)
@@ -138,8 +140,8 @@ class RegisteredDecoder:
         numbers = np.array(
             [NO_SCHEMA if isinstance(number, str) else number for number in numbers_or_reasons], np.int64
         )
-        frames.schemas[rows] = numbers[places]
-        for row, code_index in zip(rows.tolist(), places.tolist(), strict=True) if NO_SCHEMA in numbers else ():
+        frames.schemas[rows] = numbers[code_indexes]
+        for row, code_index in zip(rows.tolist(), code_indexes.tolist(), strict=True) if NO_SCHEMA in numbers else ():
             if numbers[code_index] == NO_SCHEMA:
                 frames.problems[row] = str(numbers_or_reasons[code_index])
 

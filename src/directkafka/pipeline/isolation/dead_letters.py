@@ -70,15 +70,15 @@ def write_dead_letters(
     read: list[tuple[str, ReadCount]] = []
 
     def rows() -> list[pa.RecordBatch]:
-        letter_batches = []
+        batches = []
         for task in alone(tasks, reasons):
             count = ReadCount()
             as_it_came = replace(task, payloads=(), columns=dead_letters.columns)
             for batch in read_range(as_it_came, count):
                 reason = pa.repeat(reasons[first_place([task])], len(batch))
-                letter_batches.append(_cast(dead_letters.of_records(batch, reason), writer.schema))
+                batches.append(_cast(dead_letters.of_records(batch, reason), writer.schema))
             read.append((task.range.topic, count))
-        return letter_batches
+        return batches
 
     write = writer.sink.task_writer(name, writer.schema, task_count=1)
     write = JsonTextsWriter(write, writer.schema) if any(map(is_json, writer.schema)) else write

@@ -268,9 +268,9 @@ def _adopted(name: str, entry: LedgerEntry | None, position: Position, store: st
 
 def _stand_alike(ledger: Offsets, checkpoint: Offsets) -> bool:
     """Whether nothing lies between the two. A partition that one side does not know yet, it has read nothing of."""
-    places = {*ledger, *checkpoint}
+    partitions = {*ledger, *checkpoint}
     is_known = bool(ledger) and bool(checkpoint)
-    return is_known and all(ledger.get(partition, 0) == checkpoint.get(partition, 0) for partition in places)
+    return is_known and all(ledger.get(partition, 0) == checkpoint.get(partition, 0) for partition in partitions)
 
 
 def _waiting(name: str, entry: LedgerEntry | None, store: str) -> _Target:

@@ -240,7 +240,7 @@ class DeadLetters:
             "some", chosen=chosen, limit=int(limit), timestamp=micros, value=beginning, reason_max=REASON_CHARACTERS_MAX
         )
         with self.table.opened() as rows:
-            letter_rows = rows(statement, parameters)
+            dead_letter_rows = rows(statement, parameters)
         dead_letters = (
             DeadLetter(
                 topic=topic,
@@ -251,7 +251,7 @@ class DeadLetters:
                 value=None if value is None else bytes(value),
                 byte_count=byte_count or 0,
             )
-            for topic, partition, offset, micros, reason, value, byte_count in letter_rows
+            for topic, partition, offset, micros, reason, value, byte_count in dead_letter_rows
         )
         return tuple(sorted(dead_letters, key=lambda letter: (letter.topic, letter.partition, letter.offset)))
 
@@ -310,8 +310,10 @@ class DeadLetters:
         rows, claim = self.table.inside(transaction), (f"{self._prefix}{batch_id}",)
         held = rows(self._sql("held_by_reason", lock=self.table.dialect.lock), claim)
         reasons = {str(reason): count for reason, count in held}
-        if (letter_count := sum(reasons.values())) != expected:
-            raise RowCountError(store=self.table.store, sink=self.table.sink, reported=expected, found=letter_count)
+        if (dead_letter_count := sum(reasons.values())) != expected:
+            raise RowCountError(
+                store=self.table.store, sink=self.table.sink, reported=expected, found=dead_letter_count
+            )
         rows(self._sql("delete"), claim)
         return reasons
 

@@ -75,7 +75,7 @@ class DeltaTransaction:
 
     Attributes:
         table: the snapshot that the commit builds on.
-        state: the ledger in it.
+        state: what the ledger in it says of the pipeline.
         commit_id: of the commit that it is for.
         change: what becomes of the table's rows.
         given_up: tries of the batch whose files count for nothing once it is committed.

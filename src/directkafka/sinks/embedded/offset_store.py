@@ -132,7 +132,7 @@ class DuckDBOffsets(FileOffsets):
         told = said(error)
         if told is None:
             return None
-        cause = self._locked() if told.is_locked else told.said
+        cause = self._locked() if told.is_locked else told.message
         remedy = (
             "Check that the file is a DuckDB database of a version that this one reads, and that you may write to it."
         )

@@ -53,10 +53,10 @@ class Access:
     def of(cls, database: Path) -> Access:
         """As a file is now; its owner's alone where there is none."""
         try:
-            status = database.stat()
+            stat_result = database.stat()
         except FileNotFoundError:
             return cls()
-        return cls(mode=stat.S_IMODE(status.st_mode) & 0o666, group=status.st_gid)
+        return cls(mode=stat.S_IMODE(stat_result.st_mode) & 0o666, group=stat_result.st_gid)
 
     def make_folder(self, folder: Path) -> None:
         """Make a folder if it is not there."""

@@ -235,10 +235,7 @@ class LedgerTopic:
         self._wait_until_made()
         log_at_level = log.warning if replicas.is_guess else log.info
         log_at_level(
-            "the ledger's topic %s is made with %d replica(s): %s",
-            self.topic,
-            replicas.count,
-            replicas.reason,
+            "the ledger's topic %s is made with %d replica(s): %s", self.topic, replicas.count, replicas.reason
         )
 
     def _choose_replicas(self) -> Replicas:

@@ -36,20 +36,22 @@ class MySQLDeadLetters:
 
     Args:
         address: the database.
-        table_name: database and table.
+        qualified_name: database and table.
         sink: the sink's name.
         stop: what ends a wait, if anything does.
     """
 
     dialect: Final = _DIALECT
 
-    def __init__(self, address: MySQLAddress, table_name: tuple[str, str], *, sink: str, stop: Event | None) -> None:
+    def __init__(
+        self, address: MySQLAddress, qualified_name: tuple[str, str], *, sink: str, stop: Event | None
+    ) -> None:
         self._address = address
-        self._place = table_name
+        self._qualified_name = qualified_name
         self._stop = stop
         self.sink = sink
         self.store = address.label
-        self.target = quoted(*table_name)
+        self.target = quoted(*qualified_name)
 
     @contextmanager
     def opened(self) -> Iterator[Rows]:
@@ -64,7 +66,7 @@ class MySQLDeadLetters:
     def columns(self) -> tuple[str, ...]:
         """From the catalog."""
         with watched(self._address, "directkafka replay", sink=self.sink, stop=self._stop) as connection:
-            table = read_table(connection, *self._place)
+            table = read_table(connection, *self._qualified_name)
         return tuple(column.name for column in table.columns) if table is not None else ()
 
 

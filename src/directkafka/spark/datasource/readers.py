@@ -78,8 +78,8 @@ class BatchReader(DataSourceReader):
             starting=options.starting,
             ending=options.ending,
             snapshot=snapshot,
-            start_found=cluster.lookups(options.starting, snapshot),
-            end_found=cluster.lookups(options.ending, snapshot),
+            start_answers=cluster.lookups(options.starting, snapshot),
+            end_answers=cluster.lookups(options.ending, snapshot),
             policy=PlanPolicy.of(options),
         )
 

@@ -56,13 +56,13 @@ def _file(file: dict[int, list[Any]]) -> Declarations:
     for options in _messages(file, 8):
         for features in _messages(_fields(options), 50):
             presence = _with_features(presence, _fields(features))
-    declarations = _Found(presence)
+    collected = _Found(presence)
     for message in _messages(file, 4):
-        declarations.add_message(_fields(message), package, 1)
+        collected.add_message(_fields(message), package, 1)
     for enum in _messages(file, 5):
-        declarations.add_enum(_fields(enum), package)
+        collected.add_enum(_fields(enum), package)
     imports = tuple(map(_decoded, file.get(3, ())))
-    return Declarations(package, tuple(declarations.messages), tuple(declarations.enums), imports)
+    return Declarations(package, tuple(collected.messages), tuple(collected.enums), imports)
 
 
 class _Found:

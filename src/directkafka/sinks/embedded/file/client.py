@@ -34,11 +34,11 @@ def describe_holders(path: Path) -> str:
     Source: proc_locks(5).
     """
     try:
-        status = path.stat()
+        stat_result = path.stat()
         lines = _LOCKS.read_text().splitlines()
     except OSError:
         return ""
-    file_id = f"{os.major(status.st_dev):02x}:{os.minor(status.st_dev):02x}:{status.st_ino}"
+    file_id = f"{os.major(stat_result.st_dev):02x}:{os.minor(stat_result.st_dev):02x}:{stat_result.st_ino}"
     holders = {fields[4] for line in lines if (fields := line.split())[5:6] == [file_id]}
     processes = sorted(int(holder) for holder in holders if holder.isdigit() and int(holder) > 0)
     return ", ".join(_describe(process) for process in processes)

@@ -28,7 +28,7 @@ class DatabaseSaidError(Exception):
 
     Attributes:
         error_class: what kind of error it is here.
-        said: the database's words, in one line.
+        message: the database's words, in one line.
         code: its own code or class.
         is_locked: whether another process keeps the file.
     """
@@ -36,12 +36,12 @@ class DatabaseSaidError(Exception):
     def __init__(self, error_class: ErrorClass, message: str, code: str = "none", is_locked: bool = False) -> None:
         super().__init__(error_class, message, code, is_locked)
         self.error_class: ErrorClass = error_class
-        self.said = message
+        self.message = message
         self.code = code
         self.is_locked = is_locked
 
     def __str__(self) -> str:
-        return self.said
+        return self.message
 
 
 class RowSource(Protocol):

@@ -71,7 +71,7 @@ class DatabaseFile:
         return self._translated(error, sink=sink) if isinstance(error, DatabaseSaidError) else None
 
     def _translated(self, error: DatabaseSaidError, *, sink: str) -> DirectKafkaError:
-        cause = error.said
+        cause = error.message
         if error.is_locked:
             holders = describe_holders(self.path) or "another process"
             cause = f"the file has been kept for {self._lock_timeout_s:g} s by {holders}"
