@@ -126,15 +126,15 @@ def decode_batches(batches: Iterator[pa.RecordBatch], task: RangeTask) -> Iterat
     """
     decoder = BatchDecoder(tuple(payload for payload in task.payloads if decodes(payload, task.columns)), task.columns)
     for batch in batches:
-        yield decoder.decode(batch, partial(_place, task.range, batch))
+        yield decoder.decode(batch, partial(_position, task.range, batch))
 
 
-def _place(offset_range: OffsetRange, batch: pa.RecordBatch, row: int) -> tuple[str, int, int]:
+def _position(offset_range: OffsetRange, batch: pa.RecordBatch, row: int) -> tuple[str, int, int]:
     return offset_range.topic, offset_range.partition, batch.column("offset")[row].as_py()
 
 
 #: Topic, partition and offset of a row.
-Place = Callable[[int], tuple[str, int, int]]
+PositionOf = Callable[[int], tuple[str, int, int]]
 
 
 class BatchDecoder:
@@ -153,7 +153,7 @@ class BatchDecoder:
         self._columns = list(columns)
         freeze_imports("payloads")
 
-    def decode(self, batch: pa.RecordBatch, position_of: Place) -> pa.RecordBatch:
+    def decode(self, batch: pa.RecordBatch, position_of: PositionOf) -> pa.RecordBatch:
         """The batch with its payloads decoded.
 
         Args:
@@ -224,10 +224,10 @@ class DecodeRecords:
         with self.notes.signing():
             decoder = BatchDecoder(self.payloads, self.columns)
             for batch in batches:
-                yield decoder.decode(batch, partial(_own_place, batch))
+                yield decoder.decode(batch, partial(_own_position, batch))
 
 
-def _own_place(batch: pa.RecordBatch, row: int) -> tuple[str, int, int]:
+def _own_position(batch: pa.RecordBatch, row: int) -> tuple[str, int, int]:
     topic, partition, offset = (batch.column(name)[row].as_py() for name in ("topic", "partition", "offset"))
     return topic, partition, offset
 
@@ -306,7 +306,7 @@ def _reasons(problems: dict[int, str], rows: int) -> pa.Array:
     return pa.array(list(problems.values()), pa.string()).take(pa.array(numbers, mask=numbers < 0))
 
 
-def _of_record(error: SchemaNotFoundError, position_of: Place, row: int | None) -> SchemaNotFoundError:
+def _of_record(error: SchemaNotFoundError, position_of: PositionOf, row: int | None) -> SchemaNotFoundError:
     """The error with the first record that names the schema."""
     if row is None:
         return error
@@ -317,7 +317,7 @@ def _of_record(error: SchemaNotFoundError, position_of: Place, row: int | None) 
     )
 
 
-def _error(payload: Payload, position_of: Place, problems: dict[int, str]) -> MalformedPayloadError:
+def _error(payload: Payload, position_of: PositionOf, problems: dict[int, str]) -> MalformedPayloadError:
     row = min(problems)
     topic, partition, offset = position_of(row)
     return MalformedPayloadError(

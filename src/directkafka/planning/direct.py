@@ -15,7 +15,7 @@ from directkafka.options.consumer import ConsumerOptions
 from directkafka.options.limits import OffsetLimits, RatePolicy
 from directkafka.planning.plan import PlanPolicy, plan, plan_origin, plan_pinned
 from directkafka.planning.rates import PartitionRates, rated_ends
-from directkafka.planning.starts import Found
+from directkafka.planning.starts import LookupAnswers
 from directkafka.snapshot import ClusterSnapshot
 
 Progress = Mapping[TopicPartition, PartitionProgress]
@@ -68,7 +68,7 @@ def plan_direct(
     snapshot: ClusterSnapshot,
     *,
     starts: Positions,
-    answers: Found,
+    answers: LookupAnswers,
     rates: RatePolicy,
     interval_ms: int,
     rate: float | None = None,

@@ -33,7 +33,7 @@ from directkafka.planning.loss import (
 )
 from directkafka.planning.placement import split
 from directkafka.planning.rates import limited_ends
-from directkafka.planning.starts import Found, resolve_ranges, resolve_starts
+from directkafka.planning.starts import LookupAnswers, resolve_ranges, resolve_starts
 from directkafka.snapshot import ClusterSnapshot, PartitionSnapshot
 
 
@@ -151,7 +151,9 @@ def plan(
     return _batch_plan(ranges, progress, losses, snapshot)
 
 
-def plan_origin(positions: Positions, snapshot: ClusterSnapshot, answers: Found, policy: PlanPolicy) -> BatchPlan:
+def plan_origin(
+    positions: Positions, snapshot: ClusterSnapshot, answers: LookupAnswers, policy: PlanPolicy
+) -> BatchPlan:
     """The first plan of a pipeline, which reads nothing and pins where it starts.
 
     Args:
@@ -179,8 +181,8 @@ def plan_read(
     starting: Positions,
     ending: Positions,
     snapshot: ClusterSnapshot,
-    start_answers: Found,
-    end_answers: Found,
+    start_answers: LookupAnswers,
+    end_answers: LookupAnswers,
     policy: PlanPolicy,
 ) -> BatchPlan:
     """The plan of a batch read, from a position to a position.

@@ -36,7 +36,7 @@ from directkafka.snapshot import ClusterSnapshot, PartitionSnapshot
 
 #: What the cluster answered where a position must be looked up: the first offset at or after a timestamp, None when
 #: no record is that young; the offset that a group has committed, None when it has none.
-Found = Mapping[TopicPartition, int | None]
+LookupAnswers = Mapping[TopicPartition, int | None]
 
 
 @dataclass(frozen=True, slots=True)
@@ -96,7 +96,7 @@ def needed_lookups(positions: Positions, snapshot: ClusterSnapshot) -> Lookups:
     return Lookups(timestamps_ms, groups)
 
 
-def resolve_starts(positions: Positions, snapshot: ClusterSnapshot, answers: Found) -> ResolvedStarts:
+def resolve_starts(positions: Positions, snapshot: ClusterSnapshot, answers: LookupAnswers) -> ResolvedStarts:
     """Where a new query starts in each partition of the snapshot.
 
     Args:
@@ -122,8 +122,8 @@ def resolve_ranges(
     starting: Positions,
     ending: Positions,
     snapshot: ClusterSnapshot,
-    start_answers: Found,
-    end_answers: Found,
+    start_answers: LookupAnswers,
+    end_answers: LookupAnswers,
 ) -> ResolvedRanges:
     """What a batch read reads of each partition of the snapshot.
 
@@ -152,7 +152,7 @@ def resolve_ranges(
     return ResolvedRanges(ranges=tuple(ranges), losses=tuple(losses))
 
 
-def _offsets(positions: Positions, snapshot: ClusterSnapshot, answers: Found) -> dict[TopicPartition, int]:
+def _offsets(positions: Positions, snapshot: ClusterSnapshot, answers: LookupAnswers) -> dict[TopicPartition, int]:
     _check_names(positions, snapshot.partitions)
     return {
         partition: _offset(positions, partition, snapshot.partitions[partition], answers)
@@ -160,7 +160,7 @@ def _offsets(positions: Positions, snapshot: ClusterSnapshot, answers: Found) ->
     }
 
 
-def _offset(positions: Positions, partition: TopicPartition, seen: PartitionSnapshot, answers: Found) -> int:
+def _offset(positions: Positions, partition: TopicPartition, seen: PartitionSnapshot, answers: LookupAnswers) -> int:
     position = positions.of(partition)
     assert position is not None, f"{partition} has no position although the names were checked"
     match position:

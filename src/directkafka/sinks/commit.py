@@ -42,7 +42,7 @@ _STOPPED_PAUSE_S_MAX: Final = 0.5
 Write = tuple[Sink, BatchAttempt, Sequence[TaskReport]]
 
 Transaction = TypeVar("Transaction")
-Found = TypeVar("Found")
+Result = TypeVar("Result")
 
 _log = logging.getLogger("directkafka.sinks.commit")
 
@@ -223,7 +223,7 @@ class LedgerStore(Store, Generic[Transaction]):
         raise StoreUnavailableError(store=self.label, cause=message) from cause
 
 
-def when_available(work: Callable[[], Found], *, timeout_s: float, stop: Event | None = None) -> Found:
+def when_available(work: Callable[[], Result], *, timeout_s: float, stop: Event | None = None) -> Result:
     """Do what a store may refuse for a while, until it does not.
 
     Args:

@@ -20,7 +20,7 @@ from directkafka.planning.direct import (
     start_positions,
 )
 from directkafka.planning.rates import PartitionRates
-from directkafka.planning.starts import Found
+from directkafka.planning.starts import LookupAnswers
 from directkafka.snapshot import ClusterSnapshot
 
 NO_RATES = RatePolicy()
@@ -36,7 +36,7 @@ def planned(
     cluster: ClusterSnapshot,
     *,
     starts: Positions | None = None,
-    found: Found | None = None,
+    found: LookupAnswers | None = None,
     rates: RatePolicy = NO_RATES,
     rate: float | None = None,
     own: PartitionRates | None = None,

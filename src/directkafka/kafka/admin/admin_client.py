@@ -69,7 +69,7 @@ log = logging.getLogger(__name__)
 
 
 @dataclass(frozen=True, slots=True)
-class _Found:
+class _ListedOffset:
     """An offset that ListOffsets found, None if there is none, and the leader epoch that it belongs to, or -1."""
 
     offset: int | None
@@ -231,7 +231,7 @@ class AdminClient:
 
     def _find(
         self, wanted: Mapping[TopicPartition, int], topics: Mapping[str, TopicDescription] | None
-    ) -> dict[TopicPartition, _Found]:
+    ) -> dict[TopicPartition, _ListedOffset]:
         return self.of_leaders(lambda described: self._offsets_at(wanted, described), wanted, topics)
 
     def of_leaders(
@@ -310,7 +310,7 @@ class AdminClient:
             )
         return described
 
-    def _offset(self, answers: Mapping[TopicPartition, _Found], partition: TopicPartition) -> int:
+    def _offset(self, answers: Mapping[TopicPartition, _ListedOffset], partition: TopicPartition) -> int:
         if (offset := answers[partition].offset) is not None:
             return offset
         raise BrokerResponseError(
@@ -331,15 +331,15 @@ class AdminClient:
 
     def _offsets_at(
         self, wanted: Mapping[TopicPartition, int], topics: Mapping[str, TopicDescription]
-    ) -> dict[TopicPartition, _Found]:
-        answers: dict[TopicPartition, _Found] = {}
+    ) -> dict[TopicPartition, _ListedOffset]:
+        answers: dict[TopicPartition, _ListedOffset] = {}
         for node_id, partitions in by_leader(wanted, topics).items():
             answers |= self._list_offsets(node_id, {partition: wanted[partition] for partition in partitions})
         return answers
 
     def _list_offsets(
         self, node_id: int, wanted: Mapping[TopicPartition, int], *, version_min: int | None = None
-    ) -> dict[TopicPartition, _Found]:
+    ) -> dict[TopicPartition, _ListedOffset]:
         response = self._client.call(
             "ListOffsets",
             node_id,
@@ -358,7 +358,7 @@ class AdminClient:
                 index = partition.partition_index
                 self._raise_for("ListOffsets", partition.error_code, f"topic {topic.name}, partition {index}")
                 offset = partition.offset if partition.offset >= 0 else None
-                answers[TopicPartition(topic.name, index)] = _Found(offset, partition.leader_epoch)
+                answers[TopicPartition(topic.name, index)] = _ListedOffset(offset, partition.leader_epoch)
         check_answered("ListOffsets", wanted, answers)
         return answers
 

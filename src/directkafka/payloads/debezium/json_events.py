@@ -9,7 +9,7 @@ import pyarrow as pa
 
 from directkafka.payloads.debezium.changes import SOURCE_FIELDS, changes_of
 from directkafka.payloads.debezium.connect_types import Wires, converted, written_row
-from directkafka.payloads.debezium.json_schemas import Place, ReaderBySchema, StructReader
+from directkafka.payloads.debezium.json_schemas import Layout, ReaderBySchema, StructReader
 from directkafka.payloads.texts import plain
 
 #: Of a change.
@@ -63,7 +63,7 @@ class DebeziumJsonDecoder:
 class _Events:
     """Reads events of one schema, or without."""
 
-    def __init__(self, row: pa.StructType, layout: Place, time_zone: str) -> None:
+    def __init__(self, row: pa.StructType, layout: Layout, time_zone: str) -> None:
         wires = Wires(row, time_zone)
         self._row, self._wires = row, wires.alone() if layout.schema is None else wires.of_events(layout.schema)
         written = _event_type(written_row(row, self._wires))
@@ -86,7 +86,7 @@ class _Events:
 class _Keys:
     """Reads keys of one schema, or without."""
 
-    def __init__(self, row: pa.StructType, layout: Place, time_zone: str) -> None:
+    def __init__(self, row: pa.StructType, layout: Layout, time_zone: str) -> None:
         wires = Wires(row, time_zone)
         self._row, self._wires = row, wires.alone() if layout.schema is None else wires.of_keys(layout.schema)
         self._reader = StructReader(written_row(row, self._wires), layout, time_zone)

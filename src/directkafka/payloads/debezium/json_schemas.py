@@ -42,7 +42,7 @@ class Reader(Protocol):
 
 
 @dataclass(frozen=True, slots=True)
-class Place:
+class Layout:
     """Where the values of some texts stand.
 
     Attributes:
@@ -65,11 +65,11 @@ class ReaderBySchema:
         problems: what is wrong with a text of the last column, by its number.
     """
 
-    def __init__(self, type: pa.StructType, reader_of: Callable[[Place], Reader]) -> None:
+    def __init__(self, type: pa.StructType, reader_of: Callable[[Layout], Reader]) -> None:
         self._type, self._reader_of = type, reader_of
         # What has no payload is a value with a field of that name.
         self._schemas = JsonDecoder(pa.struct([("schema", pa.string()), (PAYLOAD, pa.string())]), explains=False)
-        self._readers: dict[Place, Reader | str] = {}
+        self._readers: dict[Layout, Reader | str] = {}
         self.problems: dict[int, str] = {}
 
     def decode(self, texts: pa.Array) -> pa.StructArray:
@@ -90,12 +90,12 @@ class ReaderBySchema:
         whole = parts[1] if len(parts) == len(places) == 2 else pa.concat_arrays(parts)
         return whole if (order == np.arange(len(order))).all() else whole.take(pa.array(np.argsort(order)))
 
-    def _parts(self, texts: pa.Array) -> Iterator[tuple[Place, Rows, pa.Array]]:
+    def _parts(self, texts: pa.Array) -> Iterator[tuple[Layout, Rows, pa.Array]]:
         """The texts by their schemas, with their numbers."""
         maybe = _is(pc.match_substring_regex(texts, _MAY_HAVE_SCHEMA))
         if not maybe.all():
             rows = np.flatnonzero(~maybe)
-            yield Place(), rows, _taken(texts, rows)
+            yield Layout(), rows, _taken(texts, rows)
         left = np.flatnonzero(maybe)
         # As a rule one text after the other has the same schema, in the same words.
         unframed = []
@@ -110,12 +110,12 @@ class ReaderBySchema:
             rest = _taken(texts, left)
             is_framed = _is(pc.and_(pc.starts_with(rest, head), pc.ends_with(rest, b"}")))
             part = rest if is_framed.all() else rest.filter(pa.array(is_framed))
-            yield Place(schema, is_cut_out=True), left[is_framed], pc.binary_slice(part, len(head), -1)
+            yield Layout(schema, is_cut_out=True), left[is_framed], pc.binary_slice(part, len(head), -1)
             left = left[~is_framed]
         left = np.sort(np.concatenate([*unframed, left]))
         yield from self._looked_through(_taken(texts, left), left)
 
-    def _looked_through(self, texts: pa.Array, rows: Rows) -> Iterator[tuple[Place, Rows, pa.Array]]:
+    def _looked_through(self, texts: pa.Array, rows: Rows) -> Iterator[tuple[Layout, Rows, pa.Array]]:
         """Texts of which it takes a parser to know whether they have a schema."""
         schemas, payloads = self._schemas.decode(texts).flatten()
         encoded_schemas = pc.if_else(payloads.is_valid(), schemas, pa.scalar(None, pa.string())).dictionary_encode()
@@ -123,9 +123,9 @@ class ReaderBySchema:
         numbers = pc.fill_null(encoded_schemas.indices, len(names) - 1).to_numpy(zero_copy_only=False)
         for number in np.unique(numbers).tolist():
             inside = np.flatnonzero(numbers == number)
-            yield Place(names[number]), rows[inside], _taken(texts, inside)
+            yield Layout(names[number]), rows[inside], _taken(texts, inside)
 
-    def _read(self, layout: Place, rows: Rows, texts: pa.Array) -> pa.Array:
+    def _read(self, layout: Layout, rows: Rows, texts: pa.Array) -> pa.Array:
         reader = self._reader(layout)
         if isinstance(reader, str):
             self.problems.update(dict.fromkeys(rows.tolist(), reader))
@@ -134,7 +134,7 @@ class ReaderBySchema:
         self.problems.update({int(rows[number]): problem for number, problem in reader.problems.items()})
         return part
 
-    def _reader(self, layout: Place) -> Reader | str:
+    def _reader(self, layout: Layout) -> Reader | str:
         if layout not in self._readers:
             if len(self._readers) > _SCHEMAS_MAX:
                 return f"its schema was not read: {_SCHEMAS_MAX} others are known"
@@ -184,7 +184,7 @@ class StructReader:
         time_zone: of timestamps that name none.
     """
 
-    def __init__(self, type: pa.StructType, layout: Place, time_zone: str) -> None:
+    def __init__(self, type: pa.StructType, layout: Layout, time_zone: str) -> None:
         self._type = type
         has_schema = layout.schema is not None and not layout.is_cut_out
         # A struct may have a field of that name itself.

@@ -38,7 +38,7 @@ _DIGEST_ROUNDS: Final = 20_000
 _CONTEXT: Final = re.compile(r"/contexts/:?\.?([^/:]+):?(?:/|$)")
 
 Key = TypeVar("Key", int, UUID)
-Found = TypeVar("Found")
+Answer = TypeVar("Answer")
 
 
 @dataclass(frozen=True, slots=True)
@@ -123,7 +123,7 @@ class RegistryClient:
         match = _CONTEXT.search(self._registry.urls[0])
         return f".{match[1]}" if match else _DEFAULT_CONTEXT
 
-    def _asked_once(self, known: KnownAnswers[Key, Found], key: Key, ask: Callable[[], Found]) -> Found:
+    def _asked_once(self, known: KnownAnswers[Key, Answer], key: Key, ask: Callable[[], Answer]) -> Answer:
         """What never changes is asked for once; that it is not there is believed for some seconds."""
         now = time.monotonic()
         missed_at, wanted, cause = self._missed.get(key, (-_MISSED_S, "", ""))

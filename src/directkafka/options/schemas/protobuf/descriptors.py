@@ -56,7 +56,7 @@ def _file(file: dict[int, list[Any]]) -> Declarations:
     for options in _messages(file, 8):
         for features in _messages(_fields(options), 50):
             presence = _with_features(presence, _fields(features))
-    collected = _Found(presence)
+    collected = _Collected(presence)
     for message in _messages(file, 4):
         collected.add_message(_fields(message), package, 1)
     for enum in _messages(file, 5):
@@ -65,7 +65,7 @@ def _file(file: dict[int, list[Any]]) -> Declarations:
     return Declarations(package, tuple(collected.messages), tuple(collected.enums), imports)
 
 
-class _Found:
+class _Collected:
     """What a file declares, as it is found."""
 
     def __init__(self, presence: Features) -> None:

@@ -47,8 +47,8 @@ from directkafka.payloads.json.kernels.scopes import (
     MAP_ENTRIES,
     MISFIT,
     OBJECT,
-    Place,
     Scope,
+    Slot,
     popped,
     push,
 )
@@ -77,46 +77,46 @@ _N: Final = 0x6E
 
 
 @helper
-def _element(nodes: Any, scopes: Any, scope: Scope, at: int) -> tuple[Scope, Place]:
+def _element(nodes: Any, scopes: Any, scope: Scope, at: int) -> tuple[Scope, Slot]:
     """The next element of an array."""
     if scope.node < 0:
-        return scope, Place(at, IGNORED, 0, 0)
+        return scope, Slot(at, IGNORED, 0, 0)
     node, row = scope.node + 1, scope.item
     if row >= of_node(nodes, node, ROWS_MAX):
         scopes[0] = scope.node
-        return scope, Place(NO_ROOM, node, row, 0)
+        return scope, Slot(NO_ROOM, node, row, 0)
     set_valid(of_node(nodes, node, VALIDITY), row)
     following = Scope(
         scope.shape, scope.node, scope.row, scope.number, scope.field_count, row + 1, scope.expected, scope.is_fresh
     )
-    return following, Place(at, node, row, 0)
+    return following, Slot(at, node, row, 0)
 
 
 @helper
-def _entry(nodes: Any, scopes: Any, scope: Scope, at: int, end: int) -> tuple[Scope, Place]:
+def _entry(nodes: Any, scopes: Any, scope: Scope, at: int, end: int) -> tuple[Scope, Slot]:
     """The next entry of a map, whose key's quote is passed: the key is copied."""
     node, row = scope.node + 1, scope.item
     if row >= of_node(nodes, node, ROWS_MAX):
         scopes[0] = scope.node
-        return scope, Place(NO_ROOM, node, row, 0)
+        return scope, Slot(NO_ROOM, node, row, 0)
     ends = of_node(nodes, node, ENDS) + 4 * row
     start = load32(ends)
     at, length = copy_string(at, end, of_node(nodes, node, VALUES) + start, of_node(nodes, node, BYTES_MAX) - start)
     if at < 0:
         scopes[0] = node
-        return scope, Place(at, node, row, 0)
+        return scope, Slot(at, node, row, 0)
     if length > NAME_LENGTH_MAX:
-        return scope, Place(LEFT, node, row, 0)
+        return scope, Slot(LEFT, node, row, 0)
     store32(ends + 4, start + length)
     set_valid(of_node(nodes, node + 1, VALIDITY), row)
     following = Scope(
         scope.shape, scope.node, scope.row, scope.number, scope.field_count, row + 1, scope.expected, scope.is_fresh
     )
-    return following, Place(at, node + 1, row, 0)
+    return following, Slot(at, node + 1, row, 0)
 
 
 @helper
-def _field(nodes: Any, stamps: Any, scope: Scope, at: int, end: int) -> tuple[Scope, Place]:
+def _field(nodes: Any, stamps: Any, scope: Scope, at: int, end: int) -> tuple[Scope, Slot]:
     """The field whose name stands here, its quote passed; the position behind the name."""
     node = IGNORED
     if scope.node >= 0:
@@ -126,7 +126,7 @@ def _field(nodes: Any, stamps: Any, scope: Scope, at: int, end: int) -> tuple[Sc
         at = skip_string(at, end)
         if at - first > NAME_LENGTH_MAX or (at >= 0 and scope.node >= 0 and is_odd_name(first, at)):
             at = LEFT
-        return scope, Place(at, IGNORED, 0, 0)
+        return scope, Slot(at, IGNORED, 0, 0)
     at += of_node(nodes, node, NAME_LENGTH) + 1
     expected = of_node(nodes, node, NEXT)
     if expected == of_node(nodes, scope.node, NEXT):
@@ -142,7 +142,7 @@ def _field(nodes: Any, stamps: Any, scope: Scope, at: int, end: int) -> tuple[Sc
     following = Scope(
         scope.shape, scope.node, scope.row, scope.number, field_count, scope.item, expected, scope.is_fresh
     )
-    return following, Place(at, node, scope.row, is_new)
+    return following, Slot(at, node, scope.row, is_new)
 
 
 @helper
@@ -157,23 +157,23 @@ def _skip_colon(at: int, end: int) -> int:
 
 
 @helper
-def _place(nodes: Any, scopes: Any, stamps: Any, scope: Scope, at: int, end: int) -> tuple[Scope, Place]:
+def _slot(nodes: Any, scopes: Any, stamps: Any, scope: Scope, at: int, end: int) -> tuple[Scope, Slot]:
     """What is next in a scope: an element, or a name with a colon; and where its value goes."""
     if scope.shape == ARRAY:
         return _element(nodes, scopes, scope, at)
     if load8(at) != QUOTE:
-        return scope, Place(LEFT, IGNORED, 0, 0)
+        return scope, Slot(LEFT, IGNORED, 0, 0)
     if scope.shape == MAP_ENTRIES:
         scope, slot = _entry(nodes, scopes, scope, at + 1, end)
     else:
         scope, slot = _field(nodes, stamps, scope, at + 1, end)
     if slot.at < 0:
         return scope, slot
-    return scope, Place(_skip_colon(slot.at, end), slot.node, slot.row, slot.is_new)
+    return scope, Slot(_skip_colon(slot.at, end), slot.node, slot.row, slot.is_new)
 
 
 @helper
-def _opened(nodes: Any, slot: Place, byte: int, number: int) -> Scope:
+def _opened(nodes: Any, slot: Slot, byte: int, number: int) -> Scope:
     """The scope that an opening brace or bracket begins."""
     if slot.node < 0:
         return Scope(ARRAY if byte == OPEN_ARRAY else OBJECT, IGNORED, 0, number, 0, 0, 0, 0)
@@ -202,7 +202,7 @@ def _close(nodes: Any, stamps: Any, scope: Scope) -> None:
 
 
 @helper
-def _value(nodes: Any, scopes: Any, slot: Place, byte: int, end: int, offset_us: int) -> int:
+def _value(nodes: Any, scopes: Any, slot: Slot, byte: int, end: int, offset_us: int) -> int:
     """A value that is neither object nor array, into its place; the position behind it."""
     if slot.node < 0:
         return skip_scalar(slot.at, end)
@@ -218,7 +218,7 @@ def _value(nodes: Any, scopes: Any, slot: Place, byte: int, end: int, offset_us:
 
 
 @helper
-def _is_passed_over(scope: Scope, slot: Place) -> bool:
+def _is_passed_over(scope: Scope, slot: Slot) -> bool:
     """Whether a value of another type than its field's makes the field null, and nothing else.
 
     In an array it makes the array null, in a map the map; a field that was there before keeps the value of then.
@@ -234,13 +234,13 @@ def _is_text(nodes: Any, node: int) -> bool:
 @helper
 def _read_object(
     nodes: Any, scopes: Any, stamps: Any, counter: int, row: int, at: int, end: int, offset_us: int
-) -> tuple[int, Place]:
+) -> tuple[int, Slot]:
     """One text, whose first byte is here, into its row.
 
     Returns:
         The position behind its object, and the place of the first value of another type than its field's, if any.
     """
-    misfit = Place(0, IGNORED, 0, 0)
+    misfit = Slot(0, IGNORED, 0, 0)
     if load8(at) != OPEN_OBJECT or end - at > TEXT_LENGTH_MAX:
         return LEFT, misfit
     stamps[counter] += 1
@@ -265,7 +265,7 @@ def _read_object(
                 if at >= end:
                     return LEFT, misfit
             is_first = False
-            scope, slot = _place(nodes, scopes, stamps, scope, at, end)
+            scope, slot = _slot(nodes, scopes, stamps, scope, at, end)
             at = slot.at
             if at < 0 or at >= end:
                 return min(at, LEFT), misfit
@@ -280,7 +280,7 @@ def _read_object(
                         return LEFT, misfit
                     misfit = slot if misfit.node < 0 else misfit
                     put_null(nodes, slot.node, slot.row)
-                    inner = _opened(nodes, Place(at, IGNORED, 0, 0), byte, stamps[counter])
+                    inner = _opened(nodes, Slot(at, IGNORED, 0, 0), byte, stamps[counter])
                 push(scopes, depth, scope)
                 depth += 1
                 scope, is_first = inner, True

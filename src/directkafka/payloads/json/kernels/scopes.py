@@ -42,7 +42,7 @@ class Scope(NamedTuple):
     is_fresh: int
 
 
-class Place(NamedTuple):
+class Slot(NamedTuple):
     """Where a value goes.
 
     Attributes:
