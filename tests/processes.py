@@ -1,12 +1,34 @@
-"""Other processes of a test's: found by what they run, and made to stand still."""
+"""Other processes of a test's: found by what they run, made to stand still, and ended with the test."""
 
 from __future__ import annotations
 
 import time
+from collections.abc import Iterator
+from contextlib import contextmanager
+from typing import Protocol, TypeVar
 
 import psutil
 
-_STOP_S_MAX = 60.0
+_STOP_S_MAX = 120.0
+
+
+class Started(Protocol):
+    """A process that a test has started, with what belongs to it."""
+
+    def clean_up(self) -> None:
+        """End it, also where it has ended."""
+
+
+Process = TypeVar("Process", bound=Started)
+
+
+@contextmanager
+def running(process: Process) -> Iterator[Process]:
+    """The process, which ends with the ``with`` block."""
+    try:
+        yield process
+    finally:
+        process.clean_up()
 
 
 def child_that_runs(program: str) -> psutil.Process:
@@ -18,9 +40,18 @@ def child_that_runs(program: str) -> psutil.Process:
 def suspend(process: psutil.Process) -> None:
     """Stop a process, and wait until it stands still: on a busy machine it may answer a few requests more before."""
     process.suspend()
+    wait_until_stopped(process)
+
+
+def wait_until_stopped(process: psutil.Process) -> None:
+    """Wait until a process stands still.
+
+    Raises:
+        psutil.NoSuchProcess: it has ended.
+    """
     deadline = time.monotonic() + _STOP_S_MAX
     while process.status() != psutil.STATUS_STOPPED:
-        assert time.monotonic() < deadline, f"process {process.pid} does not stop"
+        assert time.monotonic() < deadline, f"process {process.pid} has not stopped within {_STOP_S_MAX:g} s"
         time.sleep(0.001)
 
 

@@ -10,23 +10,24 @@ import multiprocessing
 import os
 import signal
 import sys
-import time
-from collections.abc import Callable, Iterator
-from contextlib import contextmanager, suppress
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
 import psutil
 import pyarrow as pa
 import pytest
+from tests.processes import wait_until_stopped
 
 from directkafka.errors import FencedError
 
 FENCED = 3
 WAIT_S = 120.0
 
-_SPAWN = multiprocessing.get_context("forkserver")
-_SPAWN.set_forkserver_preload([f"tests.chaos.{name}" for name in ("engine_driver", "kafka_driver", "store_writer")])
+_FORK_SERVER = multiprocessing.get_context("forkserver")
+_FORK_SERVER.set_forkserver_preload(
+    [f"tests.chaos.{name}" for name in ("engine_driver", "kafka_driver", "store_writer")]
+)
 
 
 class ForkedDriver:
@@ -40,7 +41,9 @@ class ForkedDriver:
 
     def __init__(self, function: Callable[..., object], *arguments: Any, folder: Path, faults: str = "") -> None:
         self._log = folder / f"driver-{os.urandom(3).hex()}.log"
-        self.process = _SPAWN.Process(target=_run, args=(str(self._log), faults, function, arguments), daemon=True)
+        self.process = _FORK_SERVER.Process(
+            target=_run, args=(str(self._log), faults, function, arguments), daemon=True
+        )
         self.process.start()
 
     @property
@@ -55,13 +58,10 @@ class ForkedDriver:
 
     def wait_until_stopped(self) -> None:
         """Wait until it has stopped itself with SIGSTOP."""
-        deadline = time.monotonic() + WAIT_S
-        with suppress(psutil.NoSuchProcess):
-            while psutil.Process(self.pid).status() != psutil.STATUS_STOPPED:
-                assert time.monotonic() < deadline, f"it neither stopped nor ended in {WAIT_S:g} s"
-                time.sleep(0.02)
-            return
-        pytest.fail(f"it ended instead of stopping:\n{self.messages()}")
+        try:
+            wait_until_stopped(psutil.Process(self.pid))
+        except psutil.NoSuchProcess:
+            pytest.fail(f"it ended instead of stopping:\n{self.messages()}")
 
     def go_on(self) -> None:
         os.kill(self.pid, signal.SIGCONT)
@@ -73,14 +73,6 @@ class ForkedDriver:
         self.process.kill()
         self.process.join()
         self.process.close()
-
-
-@contextmanager
-def running(driver: ForkedDriver) -> Iterator[ForkedDriver]:
-    try:
-        yield driver
-    finally:
-        driver.clean_up()
 
 
 def _run(log: str, faults: str, function: Callable[..., object], arguments: tuple[Any, ...]) -> None:

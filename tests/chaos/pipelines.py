@@ -12,8 +12,8 @@ import signal
 import subprocess
 import sys
 import threading
-from collections.abc import Iterator, Mapping, Sequence
-from contextlib import contextmanager, suppress
+from collections.abc import Mapping, Sequence
+from contextlib import suppress
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, Self
@@ -315,14 +315,6 @@ def stopped_below(pid: int) -> psutil.Process | None:
         except psutil.NoSuchProcess:
             continue
     return None
-
-
-@contextmanager
-def running(process: PipelineProcess) -> Iterator[PipelineProcess]:
-    try:
-        yield process
-    finally:
-        process.clean_up()
 
 
 @dataclass(frozen=True)

@@ -23,8 +23,8 @@ from tests.chaos.pipelines import (
     PipelineProcess,
     State,
     produce_numbers,
-    running,
 )
+from tests.processes import running
 from tests.waiting import until
 
 from directkafka import Pipeline

@@ -20,10 +20,11 @@ import pytest
 from confluent_kafka import Producer
 from deltalake import DeltaTable
 from pyspark.sql import SparkSession
-from tests.chaos.pipelines import HEAD, PipelineProcess, running, stopped_below
+from tests.chaos.pipelines import HEAD, PipelineProcess, stopped_below
 from tests.chaos.test_kill_at_each_step import ELSEWHERE, armed
 from tests.debezium_avro import written
 from tests.debezium_events import Change, random_changes
+from tests.processes import running
 from tests.registry_server import RegistryServer
 from tests.registry_server import running as registry_running
 from tests.waiting import until

@@ -17,10 +17,10 @@ import duckdb
 import pytest
 from tests.chaos import store_writer
 from tests.chaos.file_neighbours import file_process
-from tests.chaos.forked_driver import FENCED, ForkedDriver, running
+from tests.chaos.forked_driver import FENCED, ForkedDriver
 from tests.chaos.pipelines import PATIENCE_S
 from tests.chaos.store_writer import ROWS, Kind, expected, open_sink
-from tests.processes import suspend
+from tests.processes import running, suspend
 
 from directkafka.errors import StoreUnavailableError
 

@@ -11,10 +11,11 @@ from typing import Literal
 
 import pytest
 from tests.chaos.engine_driver import BATCH, PIPELINE, Place, run_pipeline
-from tests.chaos.forked_driver import FENCED, ForkedDriver, running
+from tests.chaos.forked_driver import FENCED, ForkedDriver
 from tests.chaos.test_kill_at_each_step import ELSEWHERE, armed
 from tests.contract.mysql_harness import MySQLHarness
 from tests.contract.postgres_harness import PostgresHarness
+from tests.processes import running
 
 from directkafka.fault_points import FAULT_POINTS
 

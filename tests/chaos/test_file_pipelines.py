@@ -13,7 +13,8 @@ from deltalake import DeltaTable
 from pyspark.sql import SparkSession
 from tests.chaos import file_driver
 from tests.chaos.file_driver import FENCED, pipeline
-from tests.chaos.pipelines import PARTITIONS, PipelineProcess, produce_numbers, running
+from tests.chaos.pipelines import PARTITIONS, PipelineProcess, produce_numbers
+from tests.processes import running
 
 import directkafka as dk
 from directkafka.testing import KafkaBroker

@@ -14,9 +14,10 @@ from typing import Any
 import pytest
 from deltalake import DeltaTable
 from tests.chaos import store_writer
-from tests.chaos.forked_driver import FENCED, ForkedDriver, running
+from tests.chaos.forked_driver import FENCED, ForkedDriver
 from tests.chaos.pipelines import PATIENCE_S
 from tests.chaos.store_writer import GROUP, ROWS, Kind, expected, open_sink
+from tests.processes import running
 
 from directkafka.errors import SchemaMismatchError
 from directkafka.sinks.files import log

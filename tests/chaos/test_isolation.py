@@ -15,8 +15,9 @@ import psycopg
 import pytest
 from confluent_kafka import Producer
 from pyspark.sql import SparkSession
-from tests.chaos.pipelines import CARRIERS, HEAD, NUMBERS, PARTITIONS, PipelineProcess, running
+from tests.chaos.pipelines import CARRIERS, HEAD, NUMBERS, PARTITIONS, PipelineProcess
 from tests.chaos.pipelines import JOB as NUMBERS_JOB
+from tests.processes import running
 
 from directkafka import Pipeline
 from directkafka.testing import EmbeddedPostgres, KafkaBroker

@@ -13,9 +13,9 @@ from dataclasses import replace
 from pathlib import Path
 
 import pytest
-from tests.chaos.forked_driver import running
 from tests.chaos.test_kafka_store import World
 from tests.contract.kafka_harness import PARTITIONS
+from tests.processes import running
 from tests.real.kafka.logs import options
 
 from directkafka.errors.kafka import TransactionFencedError

@@ -10,9 +10,9 @@ from collections.abc import Callable, Iterator
 from pathlib import Path
 
 import pytest
-from tests.chaos.forked_driver import running
 from tests.chaos.test_kafka_store import World
 from tests.contract.kafka_harness import PARTITIONS
+from tests.processes import running
 from tests.real.kafka.cluster import NODES, partition_of, place_on
 from tests.real.kafka.logs import create_topic_again
 

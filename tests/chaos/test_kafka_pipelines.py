@@ -10,8 +10,9 @@ from pathlib import Path
 
 import psutil
 import pytest
-from tests.chaos.pipelines import HEAD, PARTITIONS, PATIENCE_S, PipelineProcess, produce_numbers, running
+from tests.chaos.pipelines import HEAD, PARTITIONS, PATIENCE_S, PipelineProcess, produce_numbers
 from tests.contract.kafka_harness import read_committed, still_open, wait_until_stable
+from tests.processes import running
 
 from directkafka.testing import KafkaBroker
 

@@ -19,7 +19,7 @@ from functools import partial
 from pathlib import Path
 
 import pytest
-from tests.chaos.forked_driver import FENCED, ForkedDriver, running
+from tests.chaos.forked_driver import FENCED, ForkedDriver
 from tests.chaos.kafka_driver import BATCH, PIPELINE, TIMEOUT_MS, drive, value_of
 from tests.contract.kafka_harness import (
     PARTITIONS,
@@ -30,6 +30,7 @@ from tests.contract.kafka_harness import (
     still_open,
     wait_until_stable,
 )
+from tests.processes import running
 
 from directkafka.sinks.kafka.store import KafkaStore
 from directkafka.testing import KafkaBroker

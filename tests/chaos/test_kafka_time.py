@@ -12,10 +12,10 @@ from contextlib import closing
 from pathlib import Path
 
 import pytest
-from tests.chaos.forked_driver import running
 from tests.chaos.kafka_driver import BATCH, PIPELINE
 from tests.chaos.test_kafka_store import World
 from tests.contract.kafka_harness import PARTITIONS, still_open
+from tests.processes import running
 from tests.real.kafka.logs import consume, create_topic_again, options, set_topic_config
 from tests.waiting import until
 

@@ -17,8 +17,9 @@ from pathlib import Path
 import psutil
 import pytest
 from pyspark.sql import SparkSession
-from tests.chaos.pipelines import CARRIERS, HEAD, PARTITIONS, PipelineProcess, produce_numbers, running, stopped_below
+from tests.chaos.pipelines import CARRIERS, HEAD, PARTITIONS, PipelineProcess, produce_numbers, stopped_below
 from tests.contract.kafka_harness import read_committed, still_open, wait_until_stable
+from tests.processes import running
 from tests.real.kafka.logs import add_partitions
 from tests.waiting import until
 

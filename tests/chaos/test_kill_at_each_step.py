@@ -13,7 +13,8 @@ from pathlib import Path
 
 import pytest
 from pyspark.sql import SparkSession
-from tests.chaos.pipelines import CARRIERS, PARTITIONS, Job, Watcher, produce_numbers, running
+from tests.chaos.pipelines import CARRIERS, PARTITIONS, Job, Watcher, produce_numbers
+from tests.processes import running
 
 from directkafka.fault_points import FAULT_POINTS
 from directkafka.testing import KafkaBroker

@@ -12,7 +12,8 @@ import psutil
 import psycopg
 import pytest
 from pyspark.sql import SparkSession
-from tests.chaos.pipelines import CARRIERS, PARTITIONS, Job, produce_numbers, running, stopped_below
+from tests.chaos.pipelines import CARRIERS, PARTITIONS, Job, produce_numbers, stopped_below
+from tests.processes import running
 from tests.waiting import until
 
 from directkafka.testing import KafkaBroker

@@ -17,7 +17,8 @@ import pytest
 from confluent_kafka import Producer
 from pyspark.sql import SparkSession
 from tests.avro_records import written
-from tests.chaos.pipelines import CARRIERS, HEAD, PipelineProcess, running
+from tests.chaos.pipelines import CARRIERS, HEAD, PipelineProcess
+from tests.processes import running
 from tests.registry_server import RegistryServer
 from tests.registry_server import running as registry_running
 

@@ -26,9 +26,9 @@ from tests.chaos.engine_driver import (
     run_pipeline,
     run_replay,
 )
-from tests.chaos.forked_driver import FENCED, ForkedDriver, running
+from tests.chaos.forked_driver import FENCED, ForkedDriver
 from tests.chaos.pipelines import HEAD, PARTITIONS, PipelineProcess, produce_numbers
-from tests.chaos.pipelines import running as running_process
+from tests.processes import running
 
 from directkafka import Pipeline
 from directkafka.sinks.dead_letters.table import DeadLetters, Selection
@@ -260,9 +260,9 @@ def test_the_command_killed_at_a_step_and_given_again_loses_and_doubles_no_recor
     file.write_text(FILE.format(trigger="available-now", rejected="%11%", **values))
     command = [sys.executable, "-m", "directkafka", "replay", str(file), "--format", "json"]
     armed = {**os.environ, "DIRECTKAFKA_FAULTS": f"{point}=kill"}
-    with running_process(PipelineProcess(file, armed, tmp_path, command=command)) as killed:
+    with running(PipelineProcess(file, armed, tmp_path, command=command)) as killed:
         assert killed.wait() == -signal.SIGKILL, killed.messages()
-    with running_process(PipelineProcess(file, os.environ, tmp_path, command=command)) as again:
+    with running(PipelineProcess(file, os.environ, tmp_path, command=command)) as again:
         assert again.wait() == 0, again.messages()
     rejected = [number for number in range(300) if "11" in str(number)]
     with psycopg.connect(database) as connection:

@@ -14,7 +14,8 @@ import pyarrow as pa
 import pytest
 from tests.chaos import engine_driver
 from tests.chaos.engine_driver import BATCH, PIPELINE, TOPIC, MadeUpTopic, Place, RowWriter
-from tests.chaos.forked_driver import FENCED, ForkedDriver, running
+from tests.chaos.forked_driver import FENCED, ForkedDriver
+from tests.processes import running
 
 from directkafka.offsets import Exact, OffsetRange, TopicPartition
 from directkafka.operations import reset as reset_module

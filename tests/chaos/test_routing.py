@@ -10,8 +10,9 @@ from pathlib import Path
 import psycopg
 import pytest
 from pyspark.sql import SparkSession
-from tests.chaos.pipelines import HEAD, PARTITIONS, PipelineProcess, produce_numbers, running
+from tests.chaos.pipelines import HEAD, PARTITIONS, PipelineProcess, produce_numbers
 from tests.chaos.test_kill_at_each_step import ELSEWHERE, armed
+from tests.processes import running
 
 from directkafka import Pipeline
 from directkafka.fault_points import FAULT_POINTS

@@ -13,9 +13,10 @@ from pathlib import Path
 import duckdb
 import pytest
 from pyspark.sql import SparkSession
-from tests.chaos.pipelines import CARRIERS, HEAD, NUMBERS, PARTITIONS, PipelineProcess, State, produce_numbers, running
+from tests.chaos.pipelines import CARRIERS, HEAD, NUMBERS, PARTITIONS, PipelineProcess, State, produce_numbers
 from tests.chaos.pipelines import JOB as NUMBERS_JOB
 from tests.contract.kafka_harness import read_committed, wait_until_stable
+from tests.processes import running
 
 from directkafka import Pipeline
 from directkafka.testing import EmbeddedPostgres, KafkaBroker

@@ -13,8 +13,9 @@ from pathlib import Path
 
 import pytest
 from pyspark.sql import SparkSession
-from tests.chaos.pipelines import NUMBERS, PARTITIONS, Job, PipelineProcess, produce_numbers, running
+from tests.chaos.pipelines import NUMBERS, PARTITIONS, Job, PipelineProcess, produce_numbers
 from tests.chaos.test_several_stores import FILE, batch_id, rows
+from tests.processes import running
 
 from directkafka import Pipeline
 from directkafka.fault_points import FAULT_POINTS

@@ -15,8 +15,9 @@ from pathlib import Path
 
 import pytest
 from tests.chaos.engine_driver import BATCH, PIPELINE, Place, run_pipeline
-from tests.chaos.forked_driver import ForkedDriver, running
+from tests.chaos.forked_driver import ForkedDriver
 from tests.contract.kafka_harness import still_open
+from tests.processes import running
 
 from directkafka.testing import KafkaBroker
 
