@@ -1,9 +1,9 @@
-"""How files are dealt out where several go side by side.
+"""How test files are given to workers that run side by side.
 
-Each worker of pytest-xdist that meets a test with Spark starts a Spark of its own, which takes 20 s of processor time
-before it is quick. Such tests are some two fifths of a run. So one half of the workers begins with them, and the other
-half with tests that run whole programs or use other servers. They meet at the short ones, so that no worker is left
-alone with a long file.
+Each worker of pytest-xdist that gets a test with Spark starts a Spark of its own, which takes 20 s of processor time
+before it is quick. Such tests take some two fifths of a run's time. So one half of the workers begins with them, and
+the other half with the long ones that need no Spark. They meet at the short ones, so that no worker is left alone with
+a long file.
 """
 
 from __future__ import annotations
@@ -19,18 +19,18 @@ if TYPE_CHECKING:
     from xdist.workermanage import WorkerController
 
 _SHORT = {"unit", "properties"}
-#: Tests right below these folders run whole programs.
-_PROGRAMS = {("real",), ("chaos",)}
+#: Tests right below these folders start drivers or programs of their own, and take longest.
+_LONG = {("real",), ("chaos",)}
 
 
 def sort_by_file(items: list[pytest.Item], *, tests: str) -> None:
-    """Put files that use this process's Spark first, then short ones, then those of other servers, programs last.
+    """Sort files into four groups: those with Spark, short ones, others, long ones without Spark.
 
-    Within each of the four the order stays.
+    The order within a group stays.
 
     Args:
         items: what was collected, sorted in place.
-        tests: the folder below which folders are looked at.
+        tests: the folder of all tests.
     """
     with_spark = {item.path for item in items if "spark" in _fixtures(item)}
 
@@ -40,7 +40,7 @@ def sort_by_file(items: list[pytest.Item], *, tests: str) -> None:
             return 0
         if folders[0] in _SHORT:
             return 1
-        return 3 if folders in _PROGRAMS else 2
+        return 3 if folders in _LONG else 2
 
     items.sort(key=rank)
 
@@ -50,7 +50,7 @@ def _fixtures(item: pytest.Item) -> Iterable[str]:
 
 
 class FromBothEnds(LoadFileScheduling):
-    """One half of the workers takes files from the beginning, the other half from the end."""
+    """The first half of the workers that are there takes files from the beginning, the other half from the end."""
 
     def _assign_work_unit(self, node: WorkerController) -> None:
         if node in self.nodes[(len(self.nodes) + 1) // 2 :]:
@@ -68,21 +68,23 @@ class FromBothEnds(LoadFileScheduling):
                 self._reschedule(node)
 
     def _reschedule(self, node: WorkerController) -> None:
-        """Leave out a worker that joins, and does not know the tests yet."""
+        """Give nothing to a worker that has joined and has not said which tests it knows."""
         if node in self.registered_collections:
             super()._reschedule(node)
 
     def remove_node(self, node: WorkerController) -> str | None:
-        """Leave out what a worker that has ended had done, and the test under which it ended.
+        """Queue only what a worker that has ended had not done yet, without the test under which it ended.
 
         xdist queues all its files again, done ones too. A new worker that is given a done file never asks for more, so
         the run stands still. The test under which the old one ended would end the new one too.
         """
         units = self.assigned_work[node]
-        running = next(((unit, test) for unit in units.values() for test, is_done in unit.items() if not is_done), None)
-        if running is None:
+        unfinished = next(
+            ((unit, test) for unit in units.values() for test, is_done in unit.items() if not is_done), None
+        )
+        if unfinished is None:
             return super().remove_node(node)
-        unit, test = running
+        unit, test = unfinished
         unit[test] = True
         self.assigned_work[node] = {name: unit for name, unit in units.items() if not all(unit.values())}
         super().remove_node(node)

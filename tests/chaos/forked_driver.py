@@ -1,7 +1,6 @@
-"""A driver as a process under test: forked from one that has imported everything and opened nothing.
+"""A driver as a process under test: forked from a server that has imported what drivers need, and opened nothing.
 
-Most of so short a life would be imports. Exit codes are those of ``directkafka run``: 0 at the end, 3 when a newer
-driver owns the pipeline.
+Without the server, imports would take most of so short a life.
 """
 
 from __future__ import annotations
@@ -31,12 +30,13 @@ _FORK_SERVER.set_forkserver_preload(
 
 
 class ForkedDriver:
-    """A function in a process that can be killed or stopped at each fault point.
+    """A process that runs a function, and can be killed or stopped at each fault point.
 
     Args:
-        function: what it does, with its arguments; both are pickled.
+        function: what it runs; it is pickled, and so are its arguments.
+        arguments: of the function.
         folder: for its log.
-        faults: armed in it.
+        faults: what is armed in it, as in ``DIRECTKAFKA_FAULTS``.
     """
 
     def __init__(self, function: Callable[..., object], *arguments: Any, folder: Path, faults: str = "") -> None:
@@ -52,7 +52,10 @@ class ForkedDriver:
         return self.process.pid
 
     def wait(self) -> int | None:
-        """Its exit code; minus the signal's number when a signal ended it."""
+        """Its exit code, as of ``directkafka run``: 0 at the end, 3 when a newer driver owns the pipeline, else 1.
+
+        Minus the signal's number when a signal ended it; None if it still runs after ``WAIT_S``.
+        """
         self.process.join(WAIT_S)
         return self.process.exitcode
 

@@ -65,5 +65,5 @@ def run(sink: Any, until: int) -> Job:
 
 
 def write(kind: Kind, folder: Path, until: int) -> None:
-    """All of it, in a process of its own."""
+    """What a driver does, to be run in a process of its own."""
     run(open_sink(kind, folder), until)

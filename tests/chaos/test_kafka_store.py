@@ -1,6 +1,6 @@
 """Drivers of the Kafka store killed and stopped at every step, with a reader that watches all the time.
 
-Each driver (:mod:`tests.chaos.kafka_driver`) is a process of its own. After every run the same must hold: the
+Each driver (:mod:`tests.chaos.kafka_driver`) has a process of its own. After every run the same must hold: the
 committed records are the input, each once; all of a batch are of one try of it; no transaction is open; every
 partition's last stable offset is its high watermark. The reader, under ``read_committed``, has seen nothing that is not
 there at the end, and has passed over nothing that is.

@@ -221,23 +221,23 @@ class Reset:
         """What would be done now; ``known`` is from the plan before."""
         ahead = recovery.ahead
         assert ahead is not None, "stores without an entry were left out"
-        ledger_entries = ledgers.each()
-        snapshot = self._snapshot(cluster, [own for _, own in ledger_entries])
+        ledgers_and_entries = ledgers.each()
+        snapshot = self._snapshot(cluster, [own for _, own in ledgers_and_entries])
         if self._only_known_topics:
-            _check_topics([own for _, own in ledger_entries], snapshot)
+            _check_topics([own for _, own in ledgers_and_entries], snapshot)
         if recovery.lacking_reset:
             starts, entry, rows = ahead.by_partition(), ahead, self._request.rows or recovery.rows
             remarks = [_HALF_DONE]
         else:
-            starts, remarks = self._starts(cluster, snapshot, [own for _, own in ledger_entries])
+            starts, remarks = self._starts(cluster, snapshot, [own for _, own in ledgers_and_entries])
             rows = self._request.rows or RowsPolicy.KEEP
             entry = reset_entry(ahead, starts, rows)
-            self._check_same_ends(ledger_entries, recovery, starts)
+            self._check_same_ends(ledgers_and_entries, recovery, starts)
         missing = sorted(
-            {partition for _, own in ledger_entries for partition in own.ends()} - snapshot.partitions.keys()
+            {partition for _, own in ledgers_and_entries for partition in own.ends()} - snapshot.partitions.keys()
         )
         remarks += [f"{partition}: Kafka has no such partition now; its offset is not changed" for partition in missing]
-        changes = [_StoreChange.of(ledger, own, entry, starts, snapshot) for ledger, own in ledger_entries]
+        changes = [_StoreChange.of(ledger, own, entry, starts, snapshot) for ledger, own in ledgers_and_entries]
         in_log: dict[OffsetRange, RecordsInLog] = {}
         # Of one store after the other, each of which has one range of a partition at most.
         for change in changes:
@@ -251,7 +251,9 @@ class Reset:
         offsets = {partition: progress.end for partition, progress in sorted(starts.items())}
         changes_something = (
             bool(recovery.lacking_reset or recovery.behind)
-            or any(own.ends().get(partition) != end for _, own in ledger_entries for partition, end in offsets.items())
+            or any(
+                own.ends().get(partition) != end for _, own in ledgers_and_entries for partition, end in offsets.items()
+            )
             or any(change.ranges for change in changes)
         )
         outcome = ResetOutcome(
@@ -288,14 +290,14 @@ class Reset:
 
     def _check_same_ends(
         self,
-        ledger_entries: Sequence[tuple[Ledger, LedgerEntry]],
+        ledgers_and_entries: Sequence[tuple[Ledger, LedgerEntry]],
         recovery: Recovery,
         starts: Mapping[TopicPartition, PartitionProgress],
     ) -> None:
         """Refuse a partial reset of stores that are one batch apart, unless it is of all in which they differ."""
         if not recovery.behind:
             return
-        ends = [own.ends() for _, own in ledger_entries]
+        ends = [own.ends() for _, own in ledgers_and_entries]
         differing = sorted(
             partition
             for partition in {*ends[0]}.union(*ends)

@@ -48,11 +48,11 @@ _PLACE: Final = re.compile(r"\$\{([^}:]*):([^}]*)\}")
 
 
 class ValueNotProvidedError(ValueError):
-    """No value was found at a place. The message says why, and contains no secret."""
+    """There is no value that a reference names. The message says why, and contains no secret."""
 
 
 def value_at(reference: str, *, environment: Mapping[str, str], folder: Path | None = None) -> str:
-    """The value at a place.
+    """The value that a reference names.
 
     Args:
         reference: such as ``file:/etc/secrets.properties:password``.

@@ -133,7 +133,7 @@ def _position(offset_range: OffsetRange, batch: pa.RecordBatch, row: int) -> tup
     return offset_range.topic, offset_range.partition, batch.column("offset")[row].as_py()
 
 
-#: Topic, partition and offset of a row.
+#: Gives topic, partition and offset of a row.
 PositionOf = Callable[[int], tuple[str, int, int]]
 
 

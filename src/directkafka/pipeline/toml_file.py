@@ -210,11 +210,11 @@ def option_errors(
     errors = error.errors(include_url=False, include_input=False)
     told: set[str] = set()
     for details in _unknown_first(errors, lambda details: _known_at(details["loc"], models)):
-        error_of_place = _option_error(details, content, file, models)
+        error_of_location = _option_error(details, content, file, models)
         # Of the alternatives of a union each has its own finding.
-        if error_of_place.option not in told:
-            told.add(error_of_place.option)
-            yield error_of_place
+        if error_of_location.option not in told:
+            told.add(error_of_location.option)
+            yield error_of_location
 
 
 def own_names(*, is_routed: bool) -> tuple[str, ...]:
@@ -318,7 +318,7 @@ def _no_such_name(name: str, known: Sequence[str]) -> str:
 
 
 def _option_error(details: ErrorDetails, content: Mapping[str, Any], file: TomlFile, models: _Models) -> OptionError:
-    location, value = _place(details["loc"], content)
+    location, value = _location_in_file(details["loc"], content)
     if details["type"] == "missing":
         location = (*location, str(details["loc"][-1]))
     option, where = ".".join(location) or "file", file.where(*location)
@@ -352,7 +352,7 @@ _TOML_TYPES = {
 }
 
 
-def _place(location: tuple[int | str, ...], content: Any) -> tuple[tuple[str, ...], Any]:
+def _location_in_file(location: tuple[int | str, ...], content: Any) -> tuple[tuple[str, ...], Any]:
     """The part of pydantic's location that stands in the file, and what stands there.
 
     Behind it pydantic names the alternatives of a union, which mean nothing to a reader, or what is missing.

@@ -182,8 +182,8 @@ def _output_again(
         if partition.origin < partition.end and not _is_whole(
             partition, snapshot.partitions.get(partition.topic_partition)
         ):
-            location = f"{partition.topic_partition}[{partition.origin}, {partition.end})"
-            return None, f"Kafka no longer has all of {location}, so nothing was read again"
+            offset_range = f"{partition.topic_partition}[{partition.origin}, {partition.end})"
+            return None, f"Kafka no longer has all of {offset_range}, so nothing was read again"
     session = pipeline.session()
     options = pipeline.source_in(session)
     ranges = [

@@ -168,7 +168,7 @@ class Cluster:
         snapshot = self._admin.snapshot(chosen, described)
         starting, ending = _positions(start, "start"), _positions(end, "end")
         resolved = resolve_ranges(
-            starting, ending, snapshot, self._found(starting, snapshot), self._found(ending, snapshot)
+            starting, ending, snapshot, self._lookups(starting, snapshot), self._lookups(ending, snapshot)
         )
         return OffsetRangeList(resolved.ranges)
 
@@ -208,7 +208,7 @@ class Cluster:
             raise TopicNotFoundError(topics=tuple(missing), addresses=self._client.options.bootstrap_servers)
         return described
 
-    def _found(self, positions: Positions, snapshot: ClusterSnapshot) -> dict[TopicPartition, int | None]:
+    def _lookups(self, positions: Positions, snapshot: ClusterSnapshot) -> dict[TopicPartition, int | None]:
         return self._admin.at_timestamp(needed_lookups(positions, snapshot).timestamps_ms)
 
 

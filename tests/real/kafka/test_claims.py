@@ -17,9 +17,9 @@ pytestmark = pytest.mark.real
 
 @pytest.fixture
 def claims(kafka_broker: KafkaBroker, create_topic: Callable[..., str]) -> TransactionClaims:
-    place = TopicPartition(create_topic(1, {"cleanup.policy": "compact"}), 0)
+    topic_partition = TopicPartition(create_topic(1, {"cleanup.policy": "compact"}), 0)
     client = options(kafka_broker.bootstrap_servers)
-    return TransactionClaims(client=client, topic_partition=place, from_offset=0, name="directkafka.a/1/2/flights")
+    return TransactionClaims(client=client, ledger=topic_partition, from_offset=0, name="directkafka.a/1/2/flights")
 
 
 def test_a_compaction_between_two_attempts_leaves_the_first_ones_claim(claims: TransactionClaims) -> None:
@@ -27,7 +27,7 @@ def test_a_compaction_between_two_attempts_leaves_the_first_ones_claim(claims: T
     claims.claim_writing(0)
     with pytest.raises(SecondAttemptError, match="task write/0"):
         claims.claim_writing(0)
-    records = consume(claims.client.bootstrap_servers[0], claims.topic_partition.topic)
+    records = consume(claims.client.bootstrap_servers[0], claims.ledger.topic)
     kept = {key: offset for offset, key, *_ in records}
     assert sorted(kept.values()) == [0, 1]
     assert all(value is not None for _, _, value, *_ in records), "null would be a tombstone"

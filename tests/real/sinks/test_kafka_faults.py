@@ -249,7 +249,7 @@ def test_without_claims_a_second_attempt_is_swallowed_and_all_counts_agree(harne
     entry, batch, attempt = _share(job, sink, [(1, 1)])
     anybody = NoClaims(
         client=ClientOptions(bootstrap_servers=(harness.servers,)),
-        topic_partition=TopicPartition("", 0),
+        ledger=TopicPartition("", 0),
         from_offset=0,
         name="",
     )

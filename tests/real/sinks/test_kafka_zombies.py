@@ -67,7 +67,7 @@ class Open:
         """An attempt that the rule of claims would not let write."""
         anybody = NoClaims(
             client=ClientOptions(bootstrap_servers=("nobody:1",)),
-            topic_partition=TopicPartition("", 0),
+            ledger=TopicPartition("", 0),
             from_offset=0,
             name="",
         )

@@ -293,7 +293,7 @@ def _advance(aborted: Aborted, entered: int, last_offset: int) -> int:
 
 
 @helper
-def _place(producers: Any, producer_id: int) -> int:
+def _index_of(producers: Any, producer_id: int) -> int:
     """The place of a producer id, by bisection, or -1 when nothing of it was aborted."""
     low, high = 0, producers.size
     while low < high:
@@ -339,7 +339,7 @@ def _is_abort(data: Any, batch: Batch, corruption: Any) -> bool:
 @helper
 def _is_aborted(data: Any, batch: Batch, aborted: Aborted, corruption: Any) -> bool:
     """Whether a batch's records were aborted; an abort marker ends its producer's transaction."""
-    producer_index = _place(aborted.producers, batch.producer_id)
+    producer_index = _index_of(aborted.producers, batch.producer_id)
     if batch.attributes & _CONTROL:
         if _is_abort(data, batch, corruption) and producer_index >= 0:
             aborted.aborting[producer_index] = 0

@@ -1,4 +1,4 @@
-"""Fencing of task attempts: only the first one that says so in a partition's log may count.
+"""Fencing of task attempts: only the first attempt that claims a task in a partition's log may count.
 
 Within one transaction a target partition takes one writer's batches, counted from 0. If a task dies after some of its
 batches were acknowledged and is run again, this happens: attempt 2 sends other rows as its first batch; the leader has
@@ -6,24 +6,24 @@ seen these sequence numbers, answers "duplicate", and the client takes it for su
 written although nobody reported them, and all counts agree.
 
 Spark's attempt number does not tell all attempts apart: a stage that is run again, as after the loss of an executor,
-counts from 0 again, and a task of a lost executor may live on for a while. So each attempt appends a record to one
-partition, and reads back from where the transaction began. The order in a log is the same for all who read it: who
-finds another attempt's record before its own has lost, and raises.
+counts from 0 again, and a task of a lost executor may live on for a while. So an attempt appends a record, its claim,
+to one partition, and reads back from where the transaction began. All readers see a log in the same order. An attempt
+that finds another one's claim before its own raises.
 
 **A retry and a twin are treated alike.** Sequence of events: attempt 1 claims, and is heard of no more; Spark starts
-attempt 2. Whether 1 is dead (a retry) or only slow (a speculative twin, a task of an executor that was given up) nobody
-can tell, nor whether it has written anything. So what is claimed stays claimed until the transaction ends: 2 raises,
-the batch is done again under a fresh epoch, and what 1 may still send is refused by its old one. An attempt that dies
-*before* its claim costs nothing: 2 is the first one then.
+attempt 2. Nobody can tell whether 1 is dead (a retry) or only slow (a speculative twin, a task of an executor that was
+given up), or whether it has written anything. So what is claimed stays claimed until the transaction ends: 2 raises,
+the driver does the batch again under a new epoch, and brokers refuse what 1 still sends, because its epoch is old. An
+attempt that dies *before* its claim costs nothing: 2 is the first one then.
 
 **Each attempt has a key of its own.** Sequence of events that this prevents: attempt 1 claims, writes and dies; attempt
 2 claims under the same key; the log is compacted, which leaves the newest record of each key; attempt 2 reads back,
 finds only itself, and writes.
 
-**Who deals the rows claims at its end.** Where writers are no barrier stage, Spark may run single tasks again. Sequence
-of events: writer A has fetched its share and written it; an executor is lost, and with it the dealt rows of one routing
+**A routing task claims at its end.** If the writers are no barrier stage, Spark may run single tasks again. Sequence of
+events: writer A has fetched its share and written it; an executor is lost, and with it the routed rows of one routing
 task; writer B fails to fetch them, and Spark runs that routing task again; upstream gives the rows in another order, so
-keyless rows are dealt otherwise; some that A has written now go to B, others to nobody, and the number of all is
+keyless rows are routed otherwise; some rows that A has written go to B too, others go to nobody, and the total is
 right. A routing task therefore claims after its last row and before Spark may take its output: of the attempts at one
 task, one output only can ever be fetched. An attempt that died on its way has shown nothing to anybody, and its retry
 goes through.
@@ -51,23 +51,24 @@ from directkafka.offsets import OffsetRange, TopicPartition
 from directkafka.options.client import ClientOptions
 from directkafka.options.producer import ProducerOptions
 
-#: What the keys of claims begin with; the driver leaves a tombstone for each one when it commits.
+#: What the keys of claims begin with. A commit writes a tombstone for each claim of its transaction; those of aborted
+#: transactions stay.
 CLAIM: Final = b"claim/"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class TransactionClaims:
-    """Where the tasks of one transaction claim; travels to executors.
+    """Where the tasks of one sink claim, in one transaction. It is sent to executors.
 
     Attributes:
         client: addresses, security, timeouts.
-        topic_partition: the ledger's; its records must outlive the transaction.
+        ledger: the partition of the ledger; its records must outlive the transaction.
         from_offset: the partition's high watermark when the transaction began.
-        name: of the transaction, unlike any other's.
+        name: of the transaction and the sink; no other has the same.
     """
 
     client: ClientOptions
-    topic_partition: TopicPartition
+    ledger: TopicPartition
     from_offset: int
     name: str
 
@@ -76,47 +77,47 @@ class TransactionClaims:
 
         Raises:
             SecondAttemptError: another attempt has claimed it before.
-            KafkaError: it cannot be said; nothing may be written.
+            KafkaError: the claim could not be written or read back; nothing may be written.
         """
         self._claim(f"write/{share}")
 
     def claim_routing(self, partition: int) -> None:
-        """Claim the dealing of a partition's rows for this attempt, when it has dealt them all.
+        """Claim the routing of the rows of one of Spark's partitions for this attempt, behind the last row.
 
         Raises:
             SecondAttemptError: another attempt has claimed it before.
-            KafkaError: it cannot be said; what was dealt must not be fetched.
+            KafkaError: the claim could not be written or read back; what was routed must not be fetched.
         """
         self._claim(f"route/{partition}")
 
     def _claim(self, task: str) -> None:
-        of_task = CLAIM + f"{self.name}/{task}/".encode()
-        ledger, mine = self.topic_partition, of_task + uuid.uuid4().hex.encode()
+        key_prefix = CLAIM + f"{self.name}/{task}/".encode()
+        own_key = key_prefix + uuid.uuid4().hex.encode()
         with closing(KafkaClient(self.client)) as client:
-            # Nobody can be sure yet that the records before this one are committed: they are not meant to be.
+            # Under read_committed an open transaction in the ledger would hide the claims behind its first record.
             admin = AdminClient(client, isolation_level="read_uncommitted")
-            leader = admin.topics([ledger.topic])[ledger.topic].leaders[ledger.partition]
+            leader = admin.topics([self.ledger.topic])[self.ledger.topic].leaders[self.ledger.partition]
             # An empty value is no tombstone.
-            rows = pa.record_batch({"key": column_of([mine], pa.binary()), "value": column_of([b""], pa.binary())})
-            at_leader = {ledger: (leader.host, leader.port)}
+            rows = pa.record_batch({"key": column_of([own_key], pa.binary()), "value": column_of([b""], pa.binary())})
+            at_leader = {self.ledger: (leader.host, leader.port)}
             with Producer(self.client, ProducerOptions(), new_identity(client), at_leader) as producer:
-                producer.write(rows, [ledger], np.zeros(1, np.int32))
+                producer.write(rows, [self.ledger], np.zeros(1, np.int32))
                 producer.flush()
-            end = admin.offsets_at({ledger: -1})[ledger] or 0
-        if self._first_claim(of_task, end, leader) != mine:
+            end = admin.offsets_at({self.ledger: -1})[self.ledger] or 0
+        if self._first_claim(key_prefix, end, leader) != own_key:
             raise SecondAttemptError(transaction=self.name, task=task)
 
-    def _first_claim(self, of_task: bytes, end: int, leader: Leader) -> bytes | None:
-        task = RangeTask(
-            range=OffsetRange(self.topic_partition.topic, self.topic_partition.partition, self.from_offset, end),
+    def _first_claim(self, key_prefix: bytes, end: int, leader: Leader) -> bytes | None:
+        read_task = RangeTask(
+            range=OffsetRange(self.ledger.topic, self.ledger.partition, self.from_offset, end),
             topic_id="",
             host=leader.host,
             port=leader.port,
             client=replace(self.client, isolation_level="read_uncommitted"),
             columns=("key",),
         )
-        for batch in read_range(task):
-            claims = batch.filter(pc.starts_with(batch.column("key"), of_task))
+        for batch in read_range(read_task):
+            claims = batch.filter(pc.starts_with(batch.column("key"), key_prefix))
             if claims.num_rows:
                 key: bytes = claims.column("key")[0].as_py()
                 return key

@@ -43,7 +43,7 @@ class Reader(Protocol):
 
 @dataclass(frozen=True, slots=True)
 class Layout:
-    """Where the values of some texts stand.
+    """How some texts hold their values.
 
     Attributes:
         schema: the schema in front of them, as JSON; None: there is none.
@@ -59,7 +59,7 @@ class ReaderBySchema:
 
     Args:
         type: of the rows.
-        reader_of: makes what reads the texts of a place. ValueError: they cannot be read.
+        reader_of: makes what reads the texts of a layout. ValueError: they cannot be read.
 
     Attributes:
         problems: what is wrong with a text of the last column, by its number.

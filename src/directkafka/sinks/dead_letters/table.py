@@ -288,8 +288,8 @@ class DeadLetters:
     def planned(self) -> dict[int, int]:
         """Dead letters of each batch that is planned, by the batch's number."""
         with self.table.opened() as rows:
-            batch_counts = rows(self._sql("planned"), (self._prefix,))
-        return {int(batch): count for batch, count in batch_counts}
+            counts_by_batch = rows(self._sql("planned"), (self._prefix,))
+        return {int(batch): count for batch, count in counts_by_batch}
 
     def read(self, batch_id: int) -> pa.Table:
         """The dead letters of one batch."""

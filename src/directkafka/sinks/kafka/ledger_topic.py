@@ -90,6 +90,10 @@ class LedgerTopic:
         pipeline: the key of its records.
         store: the store's label, for messages.
         replicas: how many the topic is given when it is made; None: see :mod:`directkafka.sinks.kafka.requirements`.
+
+    Attributes:
+        topic: its name.
+        topic_partition: its only partition.
     """
 
     def __init__(

@@ -187,7 +187,7 @@ class KafkaSink(KafkaConfig, Clonable):
         identity = transaction.identity
         claims = TransactionClaims(
             client=self._store.options.client,
-            topic_partition=transaction.ledger,
+            ledger=transaction.ledger,
             from_offset=transaction.ledger_end,
             name=f"{identity.transactional_id}/{identity.producer_id}/{identity.epoch}/{self.name}",
         )

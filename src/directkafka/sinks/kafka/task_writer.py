@@ -94,7 +94,7 @@ class KafkaShareWriter:
         identity: the transaction's producer.
         targets: all target partitions; the column ``directkafka_target`` holds a row's index among them.
         writer_count: number of tasks that share the targets: target t is written by task ``t % writer_count``.
-        claims: where a task attempt claims its share before it writes.
+        claims: by which a task attempt claims its share before it writes.
     """
 
     options: TransactionOptions

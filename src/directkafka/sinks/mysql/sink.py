@@ -90,7 +90,7 @@ class MySQLSink(MySQLConfig, Clonable):
         Raises:
             StoreUnavailableError, StoreAccessError: the database does not answer.
         """
-        return f"{self._store.identity.rpartition('/')[0]}/{'.'.join(self._place)}"
+        return f"{self._store.identity.rpartition('/')[0]}/{'.'.join(self._qualified_name)}"
 
     @property
     def capabilities(self) -> SinkCapabilities:
@@ -104,7 +104,7 @@ class MySQLSink(MySQLConfig, Clonable):
 
     def dead_letters(self) -> MySQLDeadLetters:
         """The table, for a replay of the dead letters in it."""
-        return MySQLDeadLetters(self._store.address, self._place, sink=self.name, stop=self._store.stop)
+        return MySQLDeadLetters(self._store.address, self._qualified_name, sink=self.name, stop=self._store.stop)
 
     def json_columns(self, schema: pa.Schema) -> tuple[str, ...]:
         """Columns that the sink wants as JSON texts: all nested ones."""
@@ -119,7 +119,7 @@ class MySQLSink(MySQLConfig, Clonable):
         stored = self._mode.stored(schema)
         types = self._types_sql(stored)
         with self._connected("directkafka check") as connection:
-            table = read_table(connection, *self._place)
+            table = read_table(connection, *self._qualified_name)
             if table is None:
                 self._refuse(self._mode.column_problems(schema))
                 return
@@ -141,13 +141,13 @@ class MySQLSink(MySQLConfig, Clonable):
         stored = self._mode.stored(schema)
         types = self._types_sql(stored)
         with self._connected("directkafka prepare") as connection:
-            table = read_table(connection, *self._place)
+            table = read_table(connection, *self._qualified_name)
             if table is None:
                 self._refuse(self._mode.column_problems(schema))
                 self._make(connection, stored, types)
             else:
                 self._add_columns(connection, stored, types, table)
-            target_table = read_table(connection, *self._place) or self._refuse(
+            target_table = read_table(connection, *self._qualified_name) or self._refuse(
                 ["it was dropped while it was prepared"]
             )
             self._refuse(table_problems(schema, target_table, self._mode, name=self.name, held=stored))
@@ -207,9 +207,9 @@ class MySQLSink(MySQLConfig, Clonable):
             SchemaMismatchError: there is no table.
             StoreUnavailableError: the database cannot be reached.
         """
-        add, target = self._mode.add, quoted(*self._place)
+        add, target = self._mode.add, quoted(*self._qualified_name)
         with self._connected("directkafka verify") as connection:
-            table = read_table(connection, *self._place) or self._refuse(["there is no such table"])
+            table = read_table(connection, *self._qualified_name) or self._refuse(["there is no such table"])
             sums = "".join(f", coalesce(sum({quoted(name)}), 0)" for name in add)
             ((rows, *totals),) = execute(connection, SQL["count_rows"].format(sums=sums, target=target))
             records = rows
@@ -227,7 +227,7 @@ class MySQLSink(MySQLConfig, Clonable):
         return watched(self._store.address, purpose, sink=self.name, stop=self._store.stop)
 
     @property
-    def _place(self) -> tuple[str, str]:
+    def _qualified_name(self) -> tuple[str, str]:
         """Database and table."""
         return (self._table[-2] if len(self._table) > 1 else self._store.address.database, self._table[-1])
 
@@ -264,19 +264,21 @@ class MySQLSink(MySQLConfig, Clonable):
     def _make(self, connection: Connection, schema: pa.Schema, types: Sequence[str]) -> None:
         ((collation,),) = execute(connection, SQL["binary_collation"])
         columns = definitions(schema, types, self._mode.key, collation=collation or "utf8mb4_bin")
-        execute(connection, SQL["create_table"].format(target=quoted(*self._place), definitions=", ".join(columns)))
+        execute(
+            connection, SQL["create_table"].format(target=quoted(*self._qualified_name), definitions=", ".join(columns))
+        )
 
     def _add_columns(self, connection: Connection, schema: pa.Schema, types: Sequence[str], table: Table) -> None:
         new = self._new_names(schema, table)
         for name, kind in zip(schema.names, types, strict=True):
             if name in new:
-                target = quoted(*self._place)
+                target = quoted(*self._qualified_name)
                 execute(connection, SQL["add_column"].format(target=target, column=quoted(name), type=kind))
 
     def _try_insert(self, connection: Connection, schema: pa.Schema) -> None:
         execute(
             connection,
-            SQL["try_insert"].format(target=quoted(*self._place), columns=names_sql(schema.names)),
+            SQL["try_insert"].format(target=quoted(*self._qualified_name), columns=names_sql(schema.names)),
         )
 
     def _refuse(self, problems: Sequence[str]) -> Any:

@@ -33,7 +33,7 @@ class Batches:
 
     Attributes:
         jvm: Spark's scheduler; None until a context that comes from a checkpoint has started.
-        outcomes: what was heard.
+        statuses: what was heard.
     """
 
     def __init__(self) -> None:

@@ -87,7 +87,7 @@ def _element(nodes: Any, scopes: Any, scope: Scope, at: int) -> tuple[Scope, Slo
         return scope, Slot(NO_ROOM, node, row, 0)
     set_valid(of_node(nodes, node, VALIDITY), row)
     following = Scope(
-        scope.shape, scope.node, scope.row, scope.number, scope.field_count, row + 1, scope.expected, scope.is_fresh
+        scope.shape, scope.node, scope.row, scope.number, scope.fields_seen, row + 1, scope.expected, scope.is_new
     )
     return following, Slot(at, node, row, 0)
 
@@ -110,7 +110,7 @@ def _entry(nodes: Any, scopes: Any, scope: Scope, at: int, end: int) -> tuple[Sc
     store32(ends + 4, start + length)
     set_valid(of_node(nodes, node + 1, VALIDITY), row)
     following = Scope(
-        scope.shape, scope.node, scope.row, scope.number, scope.field_count, row + 1, scope.expected, scope.is_fresh
+        scope.shape, scope.node, scope.row, scope.number, scope.fields_seen, row + 1, scope.expected, scope.is_new
     )
     return following, Slot(at, node + 1, row, 0)
 
@@ -131,17 +131,15 @@ def _field(nodes: Any, stamps: Any, scope: Scope, at: int, end: int) -> tuple[Sc
     expected = of_node(nodes, node, NEXT)
     if expected == of_node(nodes, scope.node, NEXT):
         expected = scope.node + 1
-    field_count, is_new = scope.field_count, scope.is_fresh
+    fields_seen, is_new = scope.fields_seen, scope.is_new
     if stamps[node] == scope.number:
         is_new = 0
     else:
         stamps[node] = scope.number
-        field_count += 1
+        fields_seen += 1
     if not is_new:
         set_valid(of_node(nodes, node, VALIDITY), scope.row)
-    following = Scope(
-        scope.shape, scope.node, scope.row, scope.number, field_count, scope.item, expected, scope.is_fresh
-    )
+    following = Scope(scope.shape, scope.node, scope.row, scope.number, fields_seen, scope.item, expected, scope.is_new)
     return following, Slot(at, node, scope.row, is_new)
 
 
@@ -193,7 +191,7 @@ def _close(nodes: Any, stamps: Any, scope: Scope) -> None:
         return
     if scope.shape != OBJECT:
         store32(of_node(nodes, scope.node, ENDS) + 4 * scope.row + 4, scope.item)
-    elif scope.field_count < of_node(nodes, scope.node, COUNT):
+    elif scope.fields_seen < of_node(nodes, scope.node, COUNT):
         child, behind = scope.node + 1, of_node(nodes, scope.node, NEXT)
         while child < behind:
             if stamps[child] != scope.number:
@@ -203,7 +201,7 @@ def _close(nodes: Any, stamps: Any, scope: Scope) -> None:
 
 @helper
 def _value(nodes: Any, scopes: Any, slot: Slot, byte: int, end: int, offset_us: int) -> int:
-    """A value that is neither object nor array, into its place; the position behind it."""
+    """A value that is neither object nor array, into its slot; the position behind it."""
     if slot.node < 0:
         return skip_scalar(slot.at, end)
     if byte == _N:
@@ -238,7 +236,7 @@ def _read_object(
     """One text, whose first byte is here, into its row.
 
     Returns:
-        The position behind its object, and the place of the first value of another type than its field's, if any.
+        The position behind its object, and the slot of the first value of another type than its field's, if any.
     """
     misfit = Slot(0, IGNORED, 0, 0)
     if load8(at) != OPEN_OBJECT or end - at > TEXT_LENGTH_MAX:

@@ -230,12 +230,12 @@ class OneOutput:
         """The output's rows."""
         with self._notes.signing():
             for batch in batches:
-                outputs = transformed(self._transform, batch, self._schemas, place_of(batch))
+                outputs = transformed(self._transform, batch, self._schemas, location_of(batch))
                 if self._output in outputs:
                     yield outputs[self._output]
 
 
-def place_of(batch: pa.RecordBatch) -> str:
+def location_of(batch: pa.RecordBatch) -> str:
     """Topic, partition and offsets of a batch of records, as far as it has these columns."""
     known = batch.schema.names
     if batch.num_rows == 0 or not {"topic", "partition", "offset"} <= set(known):
