@@ -82,10 +82,10 @@ def rdds(spark: Any, servers: str, *, records: int, repeat: int) -> list[Figure]
 def _reading_ahead(sc: Any, params: dict[str, str], ranges: Sequence[dk.OffsetRange], size: int, repeat: int) -> Figure:
     """What is left of a batch's time if all of its records are in its workers before it begins."""
     each = size // _PARTITIONS
-    some = [replace(whole, until_offset=whole.from_offset + each) for whole in ranges]
+    short_ranges = [replace(whole, until_offset=whole.from_offset + each) for whole in ranges]
 
     def read() -> None:
-        assert dk.create_rdd(sc, params, some, arrow_handler=_value_bytes_of_batch).sum() == size * RECORD_BYTES
+        assert dk.create_rdd(sc, params, short_ranges, arrow_handler=_value_bytes_of_batch).sum() == size * RECORD_BYTES
 
     def ready() -> None:
         parts = sc.parallelize([each] * _PARTITIONS, _PARTITIONS)
@@ -178,11 +178,11 @@ def dstreams(spark: Any, servers: str, *, seconds: int = _SUSTAINED_S) -> list[F
     context = StreamingContext(spark.sparkContext, _INTERVAL_S)  # type: ignore[arg-type]
     context.addStreamingListener(Delays())
     stream = dk.create_direct_stream(context, dk.Subscribe(topic, {"bootstrap.servers": servers}))
-    found: list[int] = []
+    byte_counts: list[int] = []
     waiting: list[int] = []
 
     def write(rdd: Any) -> None:
-        found.append(rdd.map(_value_bytes).sum())
+        byte_counts.append(rdd.map(_value_bytes).sum())
         waiting.append(stream.waiting_batches())
 
     stream.foreachRDD(write)
@@ -200,7 +200,7 @@ def dstreams(spark: Any, servers: str, *, seconds: int = _SUSTAINED_S) -> list[F
         f"{len(delays)} batches of {statistics.median(sizes):.0f} records in the middle, delay in the middle "
         f"{statistics.median(delays):.0f} ms, of the slowest {max(delays)} ms"
     )
-    assert sum(found) > 0
+    assert sum(byte_counts) > 0
     assert len(delays) > seconds / _INTERVAL_S * 0.9 - _FIRST, f"only {len(delays)} batches in {seconds} s"
     name = f"DStream, {_BATCH_RECORDS:,} records each {_INTERVAL_S:g} s"
     late = sum(delay > 1000 * _INTERVAL_S for delay in delays) / len(delays)

@@ -86,9 +86,9 @@ def alternately(
 
     best = dict.fromkeys([name for name in runs if name not in always_warm], math.inf)
     for number in range(1, _WARM_RUNS_MAX + 1):
-        found = {name: seconds_of(name) for name in best}
-        is_warm = all(found[name] > best[name] * 0.95 for name in best)
-        best = {name: min(best[name], found[name]) for name in best}
+        round_seconds = {name: seconds_of(name) for name in best}
+        is_warm = all(round_seconds[name] > best[name] * 0.95 for name in best)
+        best = {name: min(best[name], round_seconds[name]) for name in best}
         if is_warm and number >= _WARM_RUNS_MIN:
             break
     seconds: dict[str, list[float]] = {name: [] for name in runs}
@@ -109,12 +109,12 @@ def ratio(
     side: str = "ours",
 ) -> Figure:
     """How many times faster ``side`` is than another run; with unit ``%``, its share of that run's speed."""
-    medians = {one: statistics.median(times) for one, times in seconds.items()}
+    medians = {run: statistics.median(times) for run, times in seconds.items()}
     value = medians[over] / medians[side]
     detail = ", ".join(
-        f"{one} {medians[one]:.2f} s ({min(times):.2f}-{max(times):.2f}), {records / medians[one] / 1e6:.2f} M/s"
-        for one, times in seconds.items()
-        if one in {side, over}
+        f"{run} {medians[run]:.2f} s ({min(times):.2f}-{max(times):.2f}), {records / medians[run] / 1e6:.2f} M/s"
+        for run, times in seconds.items()
+        if run in {side, over}
     )
     return told(
         Figure(name=name, value=100 * value if unit == "%" else value, unit=unit, required=required, detail=detail)

@@ -50,11 +50,11 @@ def lengths(spark: Any, servers: str, *, longest: int, repeat: int) -> list[Figu
     for count in [*counts, longest]:
         forget_peaks()
         seconds[count], peak_mb[count] = best_s(count), workers_peak_mb()
-    long_ones = {count: one / count * 1e6 for count, one in seconds.items() if count >= 1_000_000}
-    detail = ", ".join(f"{count:,}: {one:.2f} s" for count, one in seconds.items())
+    long_ones = {count: best / count * 1e6 for count, best in seconds.items() if count >= 1_000_000}
+    detail = ", ".join(f"{count:,}: {best:.2f} s" for count, best in seconds.items())
     name = f"a million records in ranges of 1 to {longest / 1e6:g} million, most to least"
     spread = max(long_ones.values()) / min(long_ones.values())
-    memory = ", ".join(f"{count:,}: {one:.0f} MB" for count, one in peak_mb.items())
+    memory = ", ".join(f"{count:,}: {best:.0f} MB" for count, best in peak_mb.items())
     return [
         told(Figure(name=name, value=spread, unit="x", required=_SPREAD_MAX, at_most=True, detail=detail)),
         told(

@@ -30,8 +30,8 @@ def one_process(servers: str, *, records: int, repeat: int) -> list[Figure]:
         task = _task(servers, topic)
 
         def ours(task: RangeTask = task, count: int = count) -> None:
-            found = sum(batch.num_rows for batch in read_range(task))
-            assert found == count, f"read {found} of {count}"
+            row_count = sum(batch.num_rows for batch in read_range(task))
+            assert row_count == count, f"read {row_count} of {count}"
 
         seconds = alternately({"ours": ours}, repeat)
         median = statistics.median(seconds["ours"])
@@ -59,8 +59,8 @@ def _beside_consume(servers: str, topic: str, codec: str, *, count: int, repeat:
 
 def _task(servers: str, topic: str, until_offset: int | None = None) -> RangeTask:
     with Cluster({"bootstrap.servers": servers}) as cluster:
-        (one,) = cluster.offset_ranges(topic, end="latest" if until_offset is None else until_offset)
-        return task_of(one, cluster.snapshot([one.topic_partition]), cluster.options)
+        (offset_range,) = cluster.offset_ranges(topic, end="latest" if until_offset is None else until_offset)
+        return task_of(offset_range, cluster.snapshot([offset_range.topic_partition]), cluster.options)
 
 
 def _consumed(servers: str, topic: str, count: int) -> Iterator[pa.RecordBatch]:

@@ -39,17 +39,17 @@ HEADLINES: Final = (
 _ROW: Final = re.compile(r"^\| (?P<measure>[^|]+?) \| (?P<value>-?[\d.]+) (?P<unit>[^|]+?) \|", re.MULTILINE)
 
 
-def write_pages(found: Mapping[str, Sequence[Figure]]) -> None:
+def write_pages(figures_by_group: Mapping[str, Sequence[Figure]]) -> None:
     """Write the tables of the groups that were run.
 
     Args:
-        found: the figures by group.
+        figures_by_group: the figures by group.
 
     Raises:
         ValueError: the page has no place for a group.
     """
     text = PERFORMANCE.read_text()
-    for group, figures in found.items():
+    for group, figures in figures_by_group.items():
         text = _replaced(text, f"figures: {group}", f"{_made()}\n\n{_table(figures)}")
     PERFORMANCE.write_text(text)
     readme = README.read_text()
@@ -83,7 +83,7 @@ def _replaced(text: str, mark: str, block: str) -> str:
     pattern = re.compile(
         rf"(<!-- {re.escape(mark)} -->\n).*?(<!-- /{re.escape(mark.partition(':')[0])} -->)", re.DOTALL
     )
-    text, count = pattern.subn(lambda found: f"{found[1]}{block}\n{found[2]}", text)
+    text, count = pattern.subn(lambda match: f"{match[1]}{block}\n{match[2]}", text)
     if count != 1:
         raise ValueError(f"{count} places for {mark!r}")
     return text

@@ -134,12 +134,12 @@ def flights() -> Iterator[dict[str, Any]]:
 
 def avro_records() -> list[bytes]:
     """The flights, as fastavro writes them."""
-    schema, found = fastavro.parse_schema(json.loads(AVRO)), []
+    schema, records = fastavro.parse_schema(json.loads(AVRO)), []
     for flight in flights():
         into = io.BytesIO()
         fastavro.schemaless_writer(into, schema, flight)
-        found.append(into.getvalue())
-    return found
+        records.append(into.getvalue())
+    return records
 
 
 def protobuf_records() -> list[bytes]:

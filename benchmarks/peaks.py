@@ -31,12 +31,12 @@ def workers_peak_mb() -> float:
 
 
 def _python_children() -> list[int]:
-    found = []
+    process_ids = []
     for child in psutil.Process(os.getpid()).children(recursive=True):
         with suppress(psutil.NoSuchProcess):
             if child.name().startswith("python"):
-                found.append(child.pid)
-    return found
+                process_ids.append(child.pid)
+    return process_ids
 
 
 def peak_mb(pid: int) -> float:

@@ -33,8 +33,8 @@ def main() -> None:
             "fetch.message.max.bytes": 8 * 1024 * 1024,
         }
     )
-    place = {"host": arguments["host"], "port": arguments["port"], "dbname": arguments["database"]}
-    connection = psycopg.connect(**place, user=arguments["user"])
+    address = {"host": arguments["host"], "port": arguments["port"], "dbname": arguments["database"]}
+    connection = psycopg.connect(**address, user=arguments["user"])
     print("ready", flush=True)
     sys.stdin.readline()
     consumer.subscribe([arguments["topic"]])

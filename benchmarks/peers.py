@@ -85,9 +85,9 @@ class Table:
         """Every record's row is there, and what is in it came through."""
         with psycopg.connect(self._dsn) as connection:
             query = f"SELECT count(*), count(DISTINCT id), sum(distance), count(departed) FROM {TABLE}"
-            found = connection.execute(query).fetchone()
+            totals = connection.execute(query).fetchone()
         wanted = (self._rows, self._rows, total_distance(self._rows), self._rows)
-        assert found == wanted, f"{side}: rows, ids, distances, departures are {found}, not {wanted}"
+        assert totals == wanted, f"{side}: rows, ids, distances, departures are {totals}, not {wanted}"
 
 
 def _peer(python: Path, script: str, servers: str, dsn: str, *, count: int, rows: int) -> float:

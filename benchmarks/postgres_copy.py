@@ -123,8 +123,8 @@ def measure(case: Case, connection: psycopg.Connection, kind: str) -> None:
         connection.execute("CHECKPOINT")
 
     def all_there() -> None:
-        found = connection.execute("SELECT count(*) FROM flights").fetchone()
-        assert found == (ROWS,), found
+        count_row = connection.execute("SELECT count(*) FROM flights").fetchone()
+        assert count_row == (ROWS,), count_row
 
     def nothing() -> None:
         """The encoder alone writes to no table."""

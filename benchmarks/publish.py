@@ -146,7 +146,7 @@ def _chunks(values: Sequence[bytes], count: int, chunk_size: int) -> Iterator[li
     first = 0
     for left in range(count, 0, -chunk_size):
         size = min(chunk_size, left)
-        chunk = [values[(first + one) % len(values)] for one in range(size)]
+        chunk = [values[(first + index) % len(values)] for index in range(size)]
         first += size
         yield chunk
 

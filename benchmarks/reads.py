@@ -51,8 +51,8 @@ class Reads:
 
     def count(self, form: str) -> None:
         """How many records there are."""
-        found = self._frame(form).count()
-        assert found == self._records, f"{form} counted {found} of {self._records}"
+        record_count = self._frame(form).count()
+        assert record_count == self._records, f"{form} counted {record_count} of {self._records}"
 
 
 def _topic(servers: str, topic: str, **more: str) -> dict[str, str]:
@@ -158,11 +158,11 @@ def columns(spark: Any, servers: str, *, records: int, repeat: int) -> list[Figu
     """Two of the columns: with the option ``columns``, and selected from all that are shipped."""
     console.print(f"publishing {records:,} records of {RECORD_BYTES} bytes, lz4")
     publish(servers, "columns", records, codec="lz4", partitions=2)
-    some = Reads(spark, _topic(servers, "columns", columns="value,offset"), records=records)
+    two_columns = Reads(spark, _topic(servers, "columns", columns="value,offset"), records=records)
     whole = Reads(spark, _topic(servers, "columns"), records=records, selected=("value", "offset"))
     seconds = alternately(
         {
-            "ours": partial(some.noop, "directkafka"),
+            "ours": partial(two_columns.noop, "directkafka"),
             "all": partial(whole.noop, "directkafka"),
             "JVM": partial(whole.noop, "kafka"),
         },

@@ -75,16 +75,16 @@ def main() -> int:
         options = ("-XX:TieredStopAtLevel=4", "-Xmx2g")
         config = {"log.retention.ms": "-1", "transaction.state.log.num.partitions": "8"}
         broker = running.enter_context(KafkaBroker(jvm_options=options, config=config))
-        found = {}
+        figures_by_group = {}
         for group, measure in _measures(arguments, running, jars, broker.bootstrap_servers).items():
             if group in arguments.only:
                 console.rule(group)
-                found[group] = measure()
-    figures = [figure for of_group in found.values() for figure in of_group]
+                figures_by_group[group] = measure()
+    figures = [figure for of_group in figures_by_group.values() for figure in of_group]
     show(figures)
     save(figures)
     if not arguments.keep_pages:
-        write_pages(found)
+        write_pages(figures_by_group)
     return 0 if all(figure.is_met for figure in figures) else 1
 
 

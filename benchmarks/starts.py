@@ -87,12 +87,12 @@ def starts(servers: str, *, repeat: int) -> list[Figure]:
 
         runs = {name: partial(timed, name) for name in sides}
         seconds = alternately(runs, repeat, always_warm=set(sides))
-    medians = {name: statistics.median(found) for name, found in seconds.items()}
-    for name, found in parts.items():
-        shares = {part: statistics.median(run.get(part, 0.0) for run in found) for part in found[0]}
+    medians = {name: statistics.median(times) for name, times in seconds.items()}
+    for name, parts_of_runs in parts.items():
+        shares = {part: statistics.median(run.get(part, 0.0) for run in parts_of_runs) for part in parts_of_runs[0]}
         console.print(f"{name}: " + ", ".join(f"{part} {share:.2f} s" for part, share in shares.items()))
     detail = ", ".join(
-        f"{name} {medians[name]:.2f} s ({min(found):.2f}-{max(found):.2f})" for name, found in seconds.items()
+        f"{name} {medians[name]:.2f} s ({min(times):.2f}-{max(times):.2f})" for name, times in seconds.items()
     )
     return [
         told(
@@ -122,12 +122,12 @@ def _wait_for_jvm(options: str) -> None:
     Args:
         options: a part of its command line.
     """
-    found = [
+    processes = [
         process
         for process in psutil.process_iter(["cmdline"])
         if any(options in word for word in process.info["cmdline"] or ())
     ]
-    _, alive = psutil.wait_procs(found, _TIMEOUT_S)
+    _, alive = psutil.wait_procs(processes, _TIMEOUT_S)
     assert not alive, f"the JVM does not end: {alive}"
 
 

@@ -38,9 +38,9 @@ def micro_batches(spark: Any, servers: str, *, repeat: int) -> list[Figure]:
                 found_ms = _median_batch_ms(spark, form, servers, topic, size)
                 if run >= _WARM_QUERIES:
                     batch_ms[side].append(found_ms)
-        medians = {side: statistics.median(found) for side, found in batch_ms.items()}
+        medians = {side: statistics.median(times) for side, times in batch_ms.items()}
         detail = ", ".join(
-            f"{side} {medians[side]:.0f} ms ({min(found):.0f}-{max(found):.0f})" for side, found in batch_ms.items()
+            f"{side} {medians[side]:.0f} ms ({min(times):.0f}-{max(times):.0f})" for side, times in batch_ms.items()
         )
         value = medians["ours"] / medians["JVM"]
         name = f"time of a batch of {size:,} records, of the connector's"
@@ -55,9 +55,11 @@ def _median_batch_ms(spark: Any, form: str, servers: str, topic: str, size: int)
         writer = stream.writeStream.format("noop").option("checkpointLocation", checkpoint)
         query = writer.trigger(availableNow=True).start()
         query.awaitTermination()
-        progress = [json.loads(one.json) for one in query.recentProgress]
+        progress = [json.loads(batch.json) for batch in query.recentProgress]
     # The partitions' shares are rounded, so a batch may be a few records off.
-    full = [one["durationMs"]["triggerExecution"] for one in progress if abs(one["numInputRows"] - size) < size / 10]
+    full = [
+        batch["durationMs"]["triggerExecution"] for batch in progress if abs(batch["numInputRows"] - size) < size / 10
+    ]
     assert len(full) >= _BATCHES - 2, f"{form}: {len(full)} whole batches of {_BATCHES}"
     return float(statistics.median(full[_FIRST:]))
 
@@ -72,9 +74,9 @@ def cold_start(servers: str, jars: Sequence[Path], *, repeat: int) -> list[Figur
             # The first run of each fills the machine's file cache.
             if run:
                 seconds[side].append(taken)
-    medians = {side: statistics.median(found) for side, found in seconds.items()}
+    medians = {side: statistics.median(times) for side, times in seconds.items()}
     detail = ", ".join(
-        f"{side} {medians[side]:.2f} s ({min(found):.2f}-{max(found):.2f})" for side, found in seconds.items()
+        f"{side} {medians[side]:.2f} s ({min(times):.2f}-{max(times):.2f})" for side, times in seconds.items()
     )
     value = medians["ours"] / medians["JVM"]
     name = "first batch of a cold process, of the connector's"

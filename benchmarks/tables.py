@@ -162,5 +162,5 @@ def _execute_many(dsn: str, rows: Iterable[tuple[object, ...]]) -> None:
     """What a task runs: one transaction, in pipeline mode, as psycopg's ``executemany`` does by itself."""
     with psycopg.connect(dsn) as connection, connection.cursor() as cursor:
         coming = iter(rows)
-        while some := list(itertools.islice(coming, _EXECUTED_AT_ONCE)):
-            cursor.executemany(upsert_sql(NAMES), some)
+        while chunk := list(itertools.islice(coming, _EXECUTED_AT_ONCE)):
+            cursor.executemany(upsert_sql(NAMES), chunk)

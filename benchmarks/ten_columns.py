@@ -74,8 +74,8 @@ class TenColumns:
         """Every row is there once, and none that was to be replaced."""
         with psycopg.connect(self._dsn) as connection:
             query = "SELECT count(*), count(DISTINCT id), count(*) FILTER (WHERE origin = 'OLD') FROM {table}"
-            found = self._execute(connection, query).fetchone()
-        assert found == (self._rows, self._rows, 0), f"{side}: rows, ids, old rows are {found}, not {self._rows}"
+            totals = self._execute(connection, query).fetchone()
+        assert totals == (self._rows, self._rows, 0), f"{side}: rows, ids, old rows are {totals}, not {self._rows}"
 
     def _execute(self, connection: psycopg.Connection[Any], statement: str) -> psycopg.Cursor[Any]:
         names = {"table": sql.Identifier(self.name), "last": sql.Literal(self._rows - 1)}

@@ -62,11 +62,11 @@ def into_delta(servers: str, topic: str, *, rows: int) -> None:
 def into_duckdb(servers: str, topic: str, *, rows: int) -> None:
     """Exactly once: a table in a file of DuckDB's own format, which has its own compression."""
     with tempfile.TemporaryDirectory(prefix="directkafka-bench-") as folder:
-        place = Path(folder) / "rows.duckdb"
-        _run(servers, topic, DuckDBSink(place, "rows"))
-        with duckdb.connect(str(place), read_only=True) as connection:
-            ((found,),) = connection.execute("SELECT count(*) FROM rows").fetchall()
-        _check(found, rows)
+        path = Path(folder) / "rows.duckdb"
+        _run(servers, topic, DuckDBSink(path, "rows"))
+        with duckdb.connect(str(path), read_only=True) as connection:
+            ((row_count,),) = connection.execute("SELECT count(*) FROM rows").fetchall()
+        _check(row_count, rows)
 
 
 def sparks_own(spark: SparkSession, servers: str, topic: str, *, rows: int) -> None:
@@ -116,5 +116,5 @@ def _run(servers: str, topic: str, sink: ParquetSink | DeltaSink | DuckDBSink) -
     ).run()
 
 
-def _check(found: int, rows: int) -> None:
-    assert found == rows, f"{found} rows of {rows}"
+def _check(row_count: int, rows: int) -> None:
+    assert row_count == rows, f"{row_count} rows of {rows}"

@@ -226,8 +226,8 @@ def _shuffle_share(spark: SparkSession, servers: str, *, batch_s: float, repeat:
     )
 
     def check(reports: tuple[TaskReport, ...] | int) -> None:
-        found = reports if isinstance(reports, int) else sum(report.rows for report in reports)
-        assert found == count, f"{found} rows of {count}"
+        row_count = reports if isinstance(reports, int) else sum(report.rows for report in reports)
+        assert row_count == count, f"{row_count} rows of {count}"
 
     seconds = alternately(
         {
@@ -239,7 +239,7 @@ def _shuffle_share(spark: SparkSession, servers: str, *, batch_s: float, repeat:
     frame.unpersist()
     medians = {name: statistics.median(times) for name, times in seconds.items()}
     taken = medians["shuffled"] - medians["not shuffled"]
-    detail = ", ".join(f"{name} {1000 * one:.0f} ms" for name, one in medians.items())
+    detail = ", ".join(f"{name} {1000 * median:.0f} ms" for name, median in medians.items())
     detail += f"; a batch of {BATCH:,} records {1000 * batch_s:.0f} ms"
     name = "the shuffle's share of a batch whose rows are shuffled, Kafka to Kafka"
     return told(Figure(name=name, value=100 * taken / batch_s, unit="%", required=None, detail=detail))

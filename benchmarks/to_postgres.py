@@ -121,7 +121,7 @@ def _check(dsn: str, rows: int, side: str) -> None:
     """The rows are there; then the table goes, so that every run meets the same database."""
     table = side.lower()
     with psycopg.connect(dsn, autocommit=True) as connection:
-        found = connection.execute(f'SELECT count(*) FROM "{table}"').fetchone()
-        assert found == (rows,), f"{table} has {found} rows of {rows}"
+        row = connection.execute(f'SELECT count(*) FROM "{table}"').fetchone()
+        assert row == (rows,), f"{table} has {row} rows of {rows}"
         connection.execute(f'DROP TABLE "{table}"')
         connection.execute("CHECKPOINT")

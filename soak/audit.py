@@ -58,19 +58,19 @@ def audit(world: World) -> list[Finding]:
         _compare("postgres", expected, _postgres(world), _staging_tables(world)),
         _compare("kafka", expected, _kafka(world), _open_transactions(world)),
         _compare("duckdb", expected, _duckdb(world)),
-        _compare("sqlite", expected, _sqlite(world), tuple(str(one) for one in world.folder.glob("*-staging/*"))),
+        _compare("sqlite", expected, _sqlite(world), tuple(str(path) for path in world.folder.glob("*-staging/*"))),
         _compare_totals(world, expected),
     ]
 
 
 def _compare(store: str, expected: Counter[Record], rows: Iterator[Record], left: tuple[str, ...] = ()) -> Finding:
-    found = Counter(rows)
+    stored = Counter(rows)
     return Finding(
         store=store,
         records=expected.total(),
-        lost=(expected - found).total(),
-        doubled=sum(count - 1 for record, count in found.items() if record in expected),
-        foreign=sum(count for record, count in found.items() if record not in expected),
+        lost=(expected - stored).total(),
+        doubled=sum(count - 1 for record, count in stored.items() if record in expected),
+        foreign=sum(count for record, count in stored.items() if record not in expected),
         left=left,
     )
 
@@ -82,14 +82,18 @@ def _compare_totals(world: World, expected: Counter[Record]) -> Finding:
         records, numbers = right.get(partition, (0, 0))
         right[partition] = (records + count, numbers + number * count)
     with psycopg.connect(world.dsn) as connection:
-        found = {row[0]: (int(row[1]), int(row[2])) for row in connection.execute("SELECT * FROM totals").fetchall()}
-    differing = [partition for partition in right.keys() | found.keys() if right.get(partition) != found.get(partition)]
+        totals = {row[0]: (int(row[1]), int(row[2])) for row in connection.execute("SELECT * FROM totals").fetchall()}
+    differing = [
+        partition for partition in right.keys() | totals.keys() if right.get(partition) != totals.get(partition)
+    ]
     return Finding(
         store="postgres, merged",
         records=expected.total(),
-        lost=sum(max(0, right.get(one, (0, 0))[0] - found.get(one, (0, 0))[0]) for one in differing),
-        doubled=sum(max(0, found.get(one, (0, 0))[0] - right.get(one, (0, 0))[0]) for one in differing),
-        foreign=sum(right.get(one, (0,))[0] == found.get(one, (0,))[0] for one in differing),
+        lost=sum(max(0, right.get(partition, (0, 0))[0] - totals.get(partition, (0, 0))[0]) for partition in differing),
+        doubled=sum(
+            max(0, totals.get(partition, (0, 0))[0] - right.get(partition, (0, 0))[0]) for partition in differing
+        ),
+        foreign=sum(right.get(partition, (0,))[0] == totals.get(partition, (0,))[0] for partition in differing),
     )
 
 

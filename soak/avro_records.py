@@ -51,8 +51,8 @@ def _compare(seed: int) -> tuple[int, str]:
     writer = schemas.record()
     records = written(writer, [schemas.value(writer) for _ in range(_RECORDS)])
     reader = Changes(seed).of(copy.deepcopy(writer))
-    found = _decoder(reader, writer)
-    for text, row in zip(records, found.decode(pa.array(records, pa.binary())).to_pylist(), strict=True):
+    decoder = _decoder(reader, writer)
+    for text, row in zip(records, decoder.decode(pa.array(records, pa.binary())).to_pylist(), strict=True):
         if not same(row, read(text, writer, reader)[0]):
             return 0, f"seed {seed}: {text!r} of {json.dumps(writer)} as {json.dumps(reader)}: {row}"
     broken = [mutated(rng, text) for text in records * _BROKEN_FOR_EACH]

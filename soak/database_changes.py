@@ -248,24 +248,24 @@ class World:
         """What is wrong with the answer to somebody who wants a copy of a table that has no key."""
         file = self.folder / f"{WITHOUT_KEY.name}.toml"
         file.write_text(_file(self, WITHOUT_KEY))
-        found = subprocess.run(
+        completed = subprocess.run(
             [sys.executable, "-m", "directkafka", "check", str(file)], capture_output=True, text=True, check=False
         )
-        is_refused = found.returncode == 2 and "upsert needs key" in found.stderr
-        return [] if is_refused else [f"a copy without a key ended with {found.returncode}: {found.stderr}"]
+        is_refused = completed.returncode == 2 and "upsert needs key" in completed.stderr
+        return [] if is_refused else [f"a copy without a key ended with {completed.returncode}: {completed.stderr}"]
 
     def _differences(self, table: Copied) -> Iterator[str]:
         source = self.rows_of_source(table)
-        for place, read in self._copies(table).items():
+        for store, read in self._copies(table).items():
             try:
                 copy = read()
             except (psycopg.Error, duckdb.Error, sqlite3.Error, DeltaError) as error:
-                yield f"{table.name} in {place} cannot be read: {str(error).strip()}"
+                yield f"{table.name} in {store} cannot be read: {str(error).strip()}"
                 continue
             if copy != source:
                 missing = [row for row in source if row not in copy]
                 more = [row for row in copy if row not in source]
-                yield f"{table.name} in {place}: {len(missing)} rows are missing, {len(more)} are too many: " + str(
+                yield f"{table.name} in {store}: {len(missing)} rows are missing, {len(more)} are too many: " + str(
                     [*missing[:2], *more[:2]]
                 )
 
@@ -317,7 +317,7 @@ def _file(world: World, table: Copied) -> str:
         schema=table.schema,
     )
     key = ", ".join(f'"{name}"' for name in table.key)
-    return head + "".join(_SINK.format(place=place, key=key) for place in places)
+    return head + "".join(_SINK.format(place=settings, key=key) for settings in places)
 
 
 def _of_postgres(dsn: str, query: str) -> Rows:

@@ -184,9 +184,9 @@ class Driver:
 
     def workers(self) -> list[psutil.Process]:
         """Spark's Python workers, of the executors too."""
-        found = self._descendants(_WORKER)
-        daemons = {one.pid for one in found}
-        return [one for one in found if _parent(one) in daemons]
+        workers = self._descendants(_WORKER)
+        daemons = {worker.pid for worker in workers}
+        return [worker for worker in workers if _parent(worker) in daemons]
 
     def executors(self) -> list[psutil.Process]:
         """Executors in processes of their own."""
@@ -205,13 +205,13 @@ class Driver:
         self._log.close()
 
     def _descendants(self, part: str) -> list[psutil.Process]:
-        found = []
+        processes = []
         with contextlib.suppress(psutil.Error):
-            for one in psutil.Process(self._process.pid).children(recursive=True):
+            for process in psutil.Process(self._process.pid).children(recursive=True):
                 with contextlib.suppress(psutil.Error):
-                    if any(part in argument for argument in one.cmdline()):
-                        found.append(one)
-        return found
+                    if any(part in argument for argument in process.cmdline()):
+                        processes.append(process)
+        return processes
 
     def _read(self) -> None:
         assert self._process.stdout is not None

@@ -73,12 +73,12 @@ class Storm:
         for _ in range(5):
             driver = self._start("calm", trigger="available-now", batch=20_000)
             code = driver.wait(10 * _PATIENCE_S)
-            said = driver.messages()
+            messages = driver.messages()
             driver.close()
             self.history.note("calm", exit_code=code)
             if code == 0:
                 return
-        raise RuntimeError(f"a driver that was left alone does not reach the end:\n{said}")
+        raise RuntimeError(f"a driver that was left alone does not reach the end:\n{messages}")
 
     def _life(self, until: float) -> None:
         is_cluster = self.chance.random() < 0.15

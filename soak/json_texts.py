@@ -50,16 +50,16 @@ def _compare(seed: int) -> tuple[int, str]:
     texts = list(_texts(seed))
     decoder, reader = JsonDecoder(_SCHEMA), JsonReader(_SCHEMA)
     with GuardedTexts(texts, FILLERS[seed % len(FILLERS)]) as column:
-        found = decoder.decode(column)
-        found.validate(full=True)
+        array = decoder.decode(column)
+        array.validate(full=True)
         read = [reader.read(text) for text in texts]
         wanted = pa.array([row for row, _ in read], _SCHEMA)
-        if not found.equals(wanted):
+        if not array.equals(wanted):
             # Or they differ by NaN alone, which is not equal to itself.
-            for text, row, wanted_row in zip(texts, comparable(found), comparable(wanted), strict=True):
+            for text, row, wanted_row in zip(texts, comparable(array), comparable(wanted), strict=True):
                 if row != wanted_row:
                     return 0, f"seed {seed}: {text!r}: {row}, by the slow way {wanted_row}"
-        del found
+        del array
     for number, (text, (_, problem)) in enumerate(zip(texts, read, strict=True)):
         if decoder.problems.get(number, "") != problem:
             return 0, f"seed {seed}: {text!r}: {decoder.problems.get(number)!r}, by the slow way {problem!r}"

@@ -55,13 +55,13 @@ def _compare(seed: int) -> tuple[int, str]:
     kind, decoder = message_class(descriptors, schema.message), ProtobufDecoder(schema)
     records = [fill(kind(), rng).SerializeToString() for _ in range(_RECORDS)]
     rows = decoder.decode(pa.array(records, pa.binary()))
-    found = [*differences(text, kind, records, rows, decoder.problems), *decoder.problems.values()]
+    problems = [*differences(text, kind, records, rows, decoder.problems), *decoder.problems.values()]
     broken = [mutated(rng.choice(records), rng, records) for _ in range(_AT_ONCE)]
     with GuardedTexts(broken, b"") as column:
         rows = decoder.decode(column)
     rows.validate(full=True)
-    found += differences(text, kind, broken, rows, decoder.problems)
-    return len(broken) - len(decoder.problems), f"seed {seed}: {found[0]} of {text}" if found else ""
+    problems += differences(text, kind, broken, rows, decoder.problems)
+    return len(broken) - len(decoder.problems), f"seed {seed}: {problems[0]} of {text}" if problems else ""
 
 
 if __name__ == "__main__":

@@ -128,9 +128,9 @@ def read_topic(servers: str, topic: str) -> Iterator[tuple[int, int, bytes]]:
          "isolation.level": "read_committed", "enable.partition.eof": True, "log_level": 2}
     )  # fmt: skip
     try:
-        found = consumer.list_topics(topic, timeout=60).topics[topic].partitions
-        consumer.assign([TopicPartition(topic, partition, 0) for partition in found])
-        open_partitions = set(found)
+        partitions = consumer.list_topics(topic, timeout=60).topics[topic].partitions
+        consumer.assign([TopicPartition(topic, partition, 0) for partition in partitions])
+        open_partitions = set(partitions)
         while open_partitions:
             message = consumer.poll(60)
             if message is None:

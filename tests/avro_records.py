@@ -106,16 +106,16 @@ class Schemas:
         self._names += 1
         return f"T{self._names}"
 
-    def value(self, found: Json) -> Any:  # noqa: PLR0911 - a type a line
+    def value(self, schema: Json) -> Any:  # noqa: PLR0911 - a type a line
         """A value of a type, as fastavro takes it."""
         rng = self.random
-        if isinstance(found, list):
-            chosen = rng.choice(found)
+        if isinstance(schema, list):
+            chosen = rng.choice(schema)
             value = self.value(chosen)
             return value if chosen == "null" else (_name_of(chosen), value)
-        if isinstance(found, dict):
-            return self._value_of(found)
-        match found:
+        if isinstance(schema, dict):
+            return self._value_of(schema)
+        match schema:
             case "null":
                 return None
             case "boolean":
@@ -140,37 +140,37 @@ class Schemas:
                 return rng.randbytes(rng.randrange(20))
         return "".join(rng.choice("abcXYZ \0\x7fäß€語🎈") for _ in range(rng.choice((0, 1, 3, 9, 40))))
 
-    def _value_of(self, found: dict[str, Any]) -> Any:  # noqa: PLR0911 - a type a line
-        rng, logical = self.random, found.get("logicalType")
-        match found["type"]:
+    def _value_of(self, schema: dict[str, Any]) -> Any:  # noqa: PLR0911 - a type a line
+        rng, logical = self.random, schema.get("logicalType")
+        match schema["type"]:
             case "record":
-                return {one["name"]: self.value(one["type"]) for one in found["fields"]}
+                return {field["name"]: self.value(field["type"]) for field in schema["fields"]}
             case "array":
-                return [self.value(found["items"]) for _ in range(rng.choice((0, 1, 2, 5)))]
+                return [self.value(schema["items"]) for _ in range(rng.choice((0, 1, 2, 5)))]
             case "map":
-                return {f"k{number}": self.value(found["values"]) for number in range(rng.choice((0, 1, 3)))}
+                return {f"k{number}": self.value(schema["values"]) for number in range(rng.choice((0, 1, 3)))}
             case "enum":
-                return rng.choice(found["symbols"])
+                return rng.choice(schema["symbols"])
         if logical == "decimal":
-            bound = 10 ** found["precision"] - 1
+            bound = 10 ** schema["precision"] - 1
             return Decimal(
-                (_number(rng, -bound, bound) < 0, tuple(map(int, str(rng.randrange(bound + 1)))), -found["scale"])
+                (_number(rng, -bound, bound) < 0, tuple(map(int, str(rng.randrange(bound + 1)))), -schema["scale"])
             )
         if logical == "uuid":
             return str(uuid.UUID(int=rng.getrandbits(128)))
         if logical:
             return _number(rng, 0, 86_399_999 if "time-m" in logical else 20_000) * (
-                1 if found["type"] == "int" else 1000
+                1 if schema["type"] == "int" else 1000
             )
-        return rng.randbytes(found["size"])
+        return rng.randbytes(schema["size"])
 
 
 def _number(rng: random.Random, least: int, most: int) -> int:
     return rng.choice((least, most, 0, -1 if least < 0 else 1, rng.randint(least, most), min(most, rng.randrange(300))))
 
 
-def _name_of(found: Json) -> str:
-    return found if isinstance(found, str) else str(found.get("name") or found["type"])
+def _name_of(schema: Json) -> str:
+    return schema if isinstance(schema, str) else str(schema.get("name") or schema["type"])
 
 
 def written(schema: Json, values: list[Any]) -> list[bytes]:
@@ -186,25 +186,25 @@ def written(schema: Json, values: list[Any]) -> list[bytes]:
 
 def read(record: bytes, writer: Json, reader: Json) -> tuple[Any, int]:
     """What fastavro reads, as Arrow's ``to_pylist`` gives it, and how many bytes it took."""
-    found = io.BytesIO(record)
-    value = fastavro.schemaless_reader(found, fastavro.parse_schema(writer), fastavro.parse_schema(reader))  # type: ignore[call-overload]
-    return expected(reader, value), found.tell()
+    stream = io.BytesIO(record)
+    value = fastavro.schemaless_reader(stream, fastavro.parse_schema(writer), fastavro.parse_schema(reader))  # type: ignore[call-overload]
+    return expected(reader, value), stream.tell()
 
 
-def expected(found: Json, value: Any) -> Any:
+def expected(schema: Json, value: Any) -> Any:
     """A value of fastavro's as it stands in a column."""
-    if isinstance(found, list):
-        return _of_union([one for one in found if one != "null"], value)
-    if isinstance(found, str):
-        return _of_primitive(found, value)
-    match found["type"]:
+    if isinstance(schema, list):
+        return _of_union([alternative for alternative in schema if alternative != "null"], value)
+    if isinstance(schema, str):
+        return _of_primitive(schema, value)
+    match schema["type"]:
         case "record":
-            return {one["name"]: expected(one["type"], value[one["name"]]) for one in found["fields"]}
+            return {field["name"]: expected(field["type"], value[field["name"]]) for field in schema["fields"]}
         case "array":
-            return [expected(found["items"], one) for one in value]
+            return [expected(schema["items"], element) for element in value]
         case "map":
-            return [(key, expected(found["values"], one)) for key, one in value.items()]
-    return _of_logical(found, value)
+            return [(key, expected(schema["values"], element)) for key, element in value.items()]
+    return _of_logical(schema, value)
 
 
 def _of_primitive(kind: str, value: Any) -> Any:
@@ -214,8 +214,8 @@ def _of_primitive(kind: str, value: Any) -> Any:
     return float(value) if kind == "double" else value
 
 
-def _of_logical(found: dict[str, Any], value: Any) -> Any:
-    logical = found.get("logicalType", "")
+def _of_logical(schema: dict[str, Any], value: Any) -> Any:
+    logical = schema.get("logicalType", "")
     if logical.startswith("time-"):
         micros = ((value.hour * 60 + value.minute) * 60 + value.second) * 1_000_000 + value.microsecond
         return micros // 1000 if logical == "time-millis" else micros
@@ -227,16 +227,19 @@ def _of_logical(found: dict[str, Any], value: Any) -> Any:
 def _of_union(alternatives: list[Json], value: Any) -> Any:
     if value is None or len(alternatives) == 1:
         return None if value is None else expected(alternatives[0], value)
-    if all(one in ("int", "long") for one in alternatives) or all(one in ("float", "double") for one in alternatives):
+    if all(alternative in ("int", "long") for alternative in alternatives) or all(
+        alternative in ("float", "double") for alternative in alternatives
+    ):
         return float(value) if "double" in alternatives else value
-    chosen = next(number for number, one in enumerate(alternatives) if _is_of(one, value))
+    chosen = next(number for number, alternative in enumerate(alternatives) if _is_of(alternative, value))
     return {
-        f"member{number}": expected(one, value) if number == chosen else None for number, one in enumerate(alternatives)
+        f"member{number}": expected(alternative, value) if number == chosen else None
+        for number, alternative in enumerate(alternatives)
     }
 
 
-def _is_of(found: Json, value: Any) -> bool:
-    kind = found if isinstance(found, str) else found["type"]
+def _is_of(schema: Json, value: Any) -> bool:
+    kind = schema if isinstance(schema, str) else schema["type"]
     kinds = {
         bool: ("boolean",),
         int: ("int", "long"),
@@ -249,13 +252,17 @@ def _is_of(found: Json, value: Any) -> bool:
     return kind in kinds[type(value)]
 
 
-def plain(found: Json) -> Json:
+def plain(schema: Json) -> Json:
     """A schema without its logical types, whose values fastavro checks and makes others of."""
-    if isinstance(found, list):
-        return [plain(one) for one in found]
-    if isinstance(found, dict):
-        return {key: plain(one) if key != "default" else one for key, one in found.items() if key != "logicalType"}
-    return found
+    if isinstance(schema, list):
+        return [plain(alternative) for alternative in schema]
+    if isinstance(schema, dict):
+        return {
+            key: plain(attribute) if key != "default" else attribute
+            for key, attribute in schema.items()
+            if key != "logicalType"
+        }
+    return schema
 
 
 def mutated(rng: random.Random, record: bytes) -> bytes:
@@ -272,17 +279,17 @@ def mutated(rng: random.Random, record: bytes) -> bytes:
     return bytes(changed)
 
 
-def same(found: Any, wanted: Any) -> bool:
+def same(actual: Any, wanted: Any) -> bool:
     """Whether two values are the same; NaN is itself, and of a map's equal keys fastavro keeps the last one."""
-    if isinstance(found, list) and isinstance(wanted, list) and found and isinstance(found[0], tuple):
-        found, wanted = dict(found), dict(wanted)
-    if isinstance(found, float) and isinstance(wanted, int | float):
-        return found == wanted or (math.isnan(found) and math.isnan(wanted))
-    if isinstance(found, dict) and isinstance(wanted, dict):
-        return found.keys() == wanted.keys() and all(same(found[key], wanted[key]) for key in found)
-    if isinstance(found, list | tuple) and isinstance(wanted, list | tuple):
-        return len(found) == len(wanted) and all(map(same, found, wanted))
-    return type(found) is type(wanted) and bool(found == wanted)
+    if isinstance(actual, list) and isinstance(wanted, list) and actual and isinstance(actual[0], tuple):
+        actual, wanted = dict(actual), dict(wanted)
+    if isinstance(actual, float) and isinstance(wanted, int | float):
+        return actual == wanted or (math.isnan(actual) and math.isnan(wanted))
+    if isinstance(actual, dict) and isinstance(wanted, dict):
+        return actual.keys() == wanted.keys() and all(same(actual[key], wanted[key]) for key in actual)
+    if isinstance(actual, list | tuple) and isinstance(wanted, list | tuple):
+        return len(actual) == len(wanted) and all(map(same, actual, wanted))
+    return type(actual) is type(wanted) and bool(actual == wanted)
 
 
 class Changes:
@@ -291,56 +298,56 @@ class Changes:
     def __init__(self, seed: int) -> None:
         self.random = random.Random(seed)
 
-    def of(self, found: Json) -> Json:
+    def of(self, schema: Json) -> Json:
         """A schema that records written with this one may be read with."""
         rng = self.random
-        if isinstance(found, list):
-            return self._of_union(found)
-        if isinstance(found, str):
-            return self._of_primitive(found)
-        match found["type"]:
+        if isinstance(schema, list):
+            return self._of_union(schema)
+        if isinstance(schema, str):
+            return self._of_primitive(schema)
+        match schema["type"]:
             case "record":
-                return self._of_record(found)
+                return self._of_record(schema)
             case "array" | "map" as kind:
                 inner = "items" if kind == "array" else "values"
-                return {**found, inner: self.of(found[inner])}
+                return {**schema, inner: self.of(schema[inner])}
             case "enum" if rng.random() < 0.5:
-                kept = found["symbols"][: rng.randrange(1, len(found["symbols"]) + 1)]
-                return {**found, "symbols": ["OTHER", *kept], "default": "OTHER"}
-        return found
+                kept = schema["symbols"][: rng.randrange(1, len(schema["symbols"]) + 1)]
+                return {**schema, "symbols": ["OTHER", *kept], "default": "OTHER"}
+        return schema
 
-    def _of_record(self, found: dict[str, Any]) -> Json:
+    def _of_record(self, schema: dict[str, Any]) -> Json:
         rng, fields = self.random, []
-        for one in found["fields"]:
+        for field in schema["fields"]:
             if rng.random() < 0.15:
                 continue
-            changed = {**one, "type": self.of(one["type"])}
+            changed = {**field, "type": self.of(field["type"])}
             if rng.random() < 0.2:
-                changed |= {"name": f"new_{one['name']}", "aliases": [one["name"]]}
+                changed |= {"name": f"new_{field['name']}", "aliases": [field["name"]]}
             fields.append(changed)
         for number in range(rng.randrange(3)):
             fields.append({"name": f"added{number}", **rng.choice(_ADDED)})
         if not fields:
             fields.append({"name": "only", **rng.choice(_ADDED)})
         rng.shuffle(fields)
-        return {**found, "fields": fields}
+        return {**schema, "fields": fields}
 
-    def _of_union(self, found: list[Json]) -> Json:
-        if len(found) == 2 and "null" in found:
-            changed = self.of(next(one for one in found if one != "null"))
+    def _of_union(self, alternatives: list[Json]) -> Json:
+        if len(alternatives) == 2 and "null" in alternatives:
+            changed = self.of(next(alternative for alternative in alternatives if alternative != "null"))
             return changed if isinstance(changed, list) else ["null", changed]
-        return found
+        return alternatives
 
-    def _of_primitive(self, found: str) -> Json:
+    def _of_primitive(self, kind: str) -> Json:
         wider = {
             "int": ("long", "float", "double"),
             "long": ("float", "double"),
             "float": ("double",),
             "string": ("bytes",),
         }
-        if found in wider and self.random.random() < 0.3:
-            found = self.random.choice(wider[found])
-        return ["null", found] if self.random.random() < 0.2 else found
+        if kind in wider and self.random.random() < 0.3:
+            kind = self.random.choice(wider[kind])
+        return ["null", kind] if self.random.random() < 0.2 else kind
 
 
 _ADDED: tuple[dict[str, Any], ...] = (

@@ -42,7 +42,7 @@ class Certified:
 
     @property
     def chain_pem(self) -> str:
-        return "".join(pem(one) for one in self.chain)
+        return "".join(pem(certificate) for certificate in self.chain)
 
     def key_pem(self, password: str | None = None) -> str:
         return self.key.private_bytes(Encoding.PEM, PrivateFormat.PKCS8, _encryption(password)).decode()
@@ -70,7 +70,7 @@ def for_server(
     signer: Certified, *, hosts: Sequence[str] = ("localhost", "127.0.0.1"), expired: bool = False
 ) -> Certified:
     """What a broker shows: it names its hosts, in another way if they are addresses."""
-    names = [x509.IPAddress(ip_address(one)) if one[0].isdigit() else x509.DNSName(one) for one in hosts]
+    names = [x509.IPAddress(ip_address(host)) if host[0].isdigit() else x509.DNSName(host) for host in hosts]
     return _certify("broker", signer, extensions=[x509.SubjectAlternativeName(names)], expired=expired)
 
 
@@ -109,11 +109,15 @@ def _encryption(password: str | None) -> KeySerializationEncryption:
 def java_trust_store(certificates: Sequence[x509.Certificate], path: Path, store_type: str, password: str) -> Path:
     """A trust store as Java has them, made without Java's own tool, which a JRE need not have."""
     if store_type == "JKS":
-        entries = [_entry(2, f"authority-{number}", _jks_certificate(one)) for number, one in enumerate(certificates)]
+        entries = [
+            _entry(2, f"authority-{number}", _jks_certificate(certificate))
+            for number, certificate in enumerate(certificates)
+        ]
         path.write_bytes(_jks(entries, password))
     else:
         named = [
-            pkcs12.PKCS12Certificate(one, f"authority-{number}".encode()) for number, one in enumerate(certificates)
+            pkcs12.PKCS12Certificate(certificate, f"authority-{number}".encode())
+            for number, certificate in enumerate(certificates)
         ]
         path.write_bytes(pkcs12.serialize_java_truststore(named, _encryption(password)))
     return path
@@ -123,7 +127,7 @@ def java_key_store(certified: Certified, path: Path, store_type: str, password: 
     """A key store as Java has them; the key of a PKCS12 store has the store's own password."""
     if store_type == "JKS":
         key = _protected(certified.key.private_bytes(Encoding.DER, PrivateFormat.PKCS8, NoEncryption()), key_password)
-        chain = b"".join(_jks_certificate(one) for one in certified.chain)
+        chain = b"".join(_jks_certificate(certificate) for certificate in certified.chain)
         content = struct.pack(">i", len(key)) + key + struct.pack(">i", len(certified.chain)) + chain
         path.write_bytes(_jks([_entry(1, "client", content)], password))
     else:
@@ -157,7 +161,7 @@ def _protected(key: bytes, password: str) -> bytes:
     while len(stream) < len(key):
         digest = hashlib.sha1(secret + digest).digest()
         stream += digest
-    hidden = bytes(one ^ other for one, other in zip(key, stream, strict=False))
+    hidden = bytes(key_byte ^ other for key_byte, other in zip(key, stream, strict=False))
     check = hashlib.sha1(secret + key).digest()
     algorithm = _asn1(0x30, bytes.fromhex("060a2b060104012a021101010500"))
     return _asn1(0x30, algorithm + _asn1(0x04, salt + hidden + check))

@@ -32,8 +32,8 @@ DECIMAL = "org.apache.kafka.connect.data.Decimal"
 
 def event(op: str, before: Any = None, after: Any = None, source: Mapping[str, Any] | None = None) -> dict[str, Any]:
     """A change, without a schema."""
-    found = {"before": before, "after": after, "source": POSTGRES if source is None else source, "op": op}
-    return found | {"ts_ms": 1_700_000_000_900, "transaction": None}
+    change = {"before": before, "after": after, "source": POSTGRES if source is None else source, "op": op}
+    return change | {"ts_ms": 1_700_000_000_900, "transaction": None}
 
 
 def text(value: Any, columns: list[dict[str, Any]] | None = None) -> bytes:
@@ -97,10 +97,10 @@ def random_changes(count: int, keys: int, seed: int) -> list[Change]:
     A row that is deleted has its event, a tombstone behind it, and comes back now and then. A row whose key is changed
     is deleted and created, at one place in the log.
     """
-    chance, table, found = random.Random(seed), dict[int, str](), list[Change]()
+    chance, table, changes = random.Random(seed), dict[int, str](), list[Change]()
 
     def add(number: int, value: dict[str, Any] | None) -> None:
-        found.append(Change(number, value, dict(table)))
+        changes.append(Change(number, value, dict(table)))
 
     for lsn in range(1, count + 1):
         source = {**POSTGRES, "lsn": lsn}
@@ -119,4 +119,4 @@ def random_changes(count: int, keys: int, seed: int) -> list[Change]:
             table[other] = name
             add(other, event("c", None, {"id": other, "name": name}, source))
         add(number, None)
-    return found
+    return changes

@@ -43,6 +43,6 @@ SHOWN_CHARACTERS_MAX: Final = 300_000
 
 def assert_harmless(shown: str) -> None:
     """What a terminal or a log gets: nothing but what can be seen, and tabs, and line breaks; of a bounded length."""
-    left = {one for one in shown if not (one.isprintable() or one in "\n\t")}
+    left = {character for character in shown if not (character.isprintable() or character in "\n\t")}
     assert left == set(), f"a terminal would get {sorted(map(ascii, left))}"
     assert len(shown) < SHOWN_CHARACTERS_MAX

@@ -41,7 +41,7 @@ def open_transactions(client: KafkaClient, prefix: str = "") -> list[OpenTransac
         BrokerUnreachableError, BrokerResponseError: a broker did not say.
     """
     brokers = client.call("Metadata", topics=[], allow_auto_topic_creation=False).brokers
-    found = []
+    transactions = []
     for broker in brokers:
         listed = client.call(
             "ListTransactions", broker.node_id, state_filters=list(_OPEN_STATES), producer_id_filters=[]
@@ -51,8 +51,8 @@ def open_transactions(client: KafkaClient, prefix: str = "") -> list[OpenTransac
         if names:
             described = client.call("DescribeTransactions", broker.node_id, transactional_ids=names)
             states = described.transaction_states
-            found += [_described(state) for state in states if state.transaction_state in _OPEN_STATES]
-    return sorted(found, key=lambda transaction: transaction.transactional_id)
+            transactions += [_described(state) for state in states if state.transaction_state in _OPEN_STATES]
+    return sorted(transactions, key=lambda transaction: transaction.transactional_id)
 
 
 def _described(state: Any) -> OpenTransaction:

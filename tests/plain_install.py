@@ -46,7 +46,9 @@ class Environment:
         path = os.pathsep.join([str(self.folder / "bin"), os.environ.get("PATH", os.defpath)])
         inherited = {name: value for name, value in os.environ.items() if not name.startswith(foreign)}
         # Of the tests' own Java, where temporary files go; not what tests/quick_start.py sets.
-        options = [one for one in inherited.pop("SPARK_SUBMIT_OPTS", "").split() if one.startswith(_KEPT_OF_JAVA)]
+        options = [
+            option for option in inherited.pop("SPARK_SUBMIT_OPTS", "").split() if option.startswith(_KEPT_OF_JAVA)
+        ]
         inherited["SPARK_SUBMIT_OPTS"] = " ".join(options)
         return subprocess.run(
             command,
@@ -82,9 +84,9 @@ def linked_environment(folder: Path, wheel: Path, *, extras: Collection[str] = (
     made = Environment(folder)
     _call(sys.executable, "-m", "venv", "--without-pip", folder, folder=ROOT)
     (packages,) = folder.glob("lib/python*/site-packages")
-    for one in needed(extras).values():
-        if canonicalize_name(one.name) != NAME:
-            _link(one, packages)
+    for package in needed(extras).values():
+        if canonicalize_name(package.name) != NAME:
+            _link(package, packages)
     pip = (sys.executable, "-m", "pip", "--python", made.python)
     _call(*pip, "install", "--quiet", "--no-deps", "--no-index", wheel, folder=ROOT)
     _call(*pip, "check", folder=ROOT)
@@ -97,15 +99,15 @@ def installed_environment(folder: Path, wheel: Path, *, pyspark: str) -> Environ
     made = Environment(folder)
     _call(sys.executable, "-m", "venv", folder, folder=ROOT)
     pins = folder / "pins.txt"
-    others = (one for name, one in needed(()).items() if name not in {NAME, "pyspark"})
-    pins.write_text("".join(f"{one.name}=={one.version}\n" for one in others))
+    others = (package for name, package in needed(()).items() if name not in {NAME, "pyspark"})
+    pins.write_text("".join(f"{package.name}=={package.version}\n" for package in others))
     _call(made.python, "-m", "pip", "install", "--quiet", "-c", pins, wheel, f"pyspark=={pyspark}", folder=ROOT)
     return made
 
 
 def needed(extras: Collection[str]) -> dict[str, Distribution]:
     """The package and all that it needs, by name."""
-    found: dict[str, Distribution] = {}
+    packages: dict[str, Distribution] = {}
     asked: set[tuple[str, str]] = set()
     waiting = [(NAME, extra) for extra in ("", *extras)]
     while waiting:
@@ -113,24 +115,24 @@ def needed(extras: Collection[str]) -> dict[str, Distribution]:
         if (name, extra) in asked:
             continue
         asked.add((name, extra))
-        one = found.setdefault(name, distribution(name))
-        waiting += _required(one, extra)
-    return found
+        package = packages.setdefault(name, distribution(name))
+        waiting += _required(package, extra)
+    return packages
 
 
-def _required(one: Distribution, extra: str) -> Iterator[tuple[str, str]]:
-    for text in one.requires or ():
+def _required(package: Distribution, extra: str) -> Iterator[tuple[str, str]]:
+    for text in package.requires or ():
         requirement = Requirement(text)
         if requirement.marker is None or requirement.marker.evaluate({"extra": extra}):
             for wanted in ("", *requirement.extras):
                 yield canonicalize_name(requirement.name), wanted
 
 
-def _link(one: Distribution, packages: Path) -> None:
-    for file in one.files or ():
+def _link(package: Distribution, packages: Path) -> None:
+    for file in package.files or ():
         if ".." in file.parts:  # Scripts, which nothing here calls.
             continue
-        source, target = Path(str(one.locate_file(file))), packages / file
+        source, target = Path(str(package.locate_file(file))), packages / file
         target.parent.mkdir(parents=True, exist_ok=True)
         try:
             os.link(source, target)

@@ -33,8 +33,8 @@ def running(process: Process) -> Iterator[Process]:
 
 def child_that_runs(program: str) -> psutil.Process:
     """The one process below this one that has the program among its arguments."""
-    (found,) = [child for child in psutil.Process().children(recursive=True) if program in _arguments(child)]
-    return found
+    (process,) = [child for child in psutil.Process().children(recursive=True) if program in _arguments(child)]
+    return process
 
 
 def suspend(process: psutil.Process) -> None:

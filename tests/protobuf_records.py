@@ -69,12 +69,12 @@ class _Writer:
             self.message(f"N{self.rng.randint(0, 9)}", full, depth + 1)
         numbers = iter(self.rng.sample([*range(1, 20), 31, 300, 2048, 536870911], 20))
         count = self.rng.choice((0, 1, 2, 4, 8)) if name != "Record" else self.rng.randint(1, 10)
-        for place in range(count):
-            self.field(f"f{place}", next(numbers))
+        for position in range(count):
+            self.field(f"f{position}", next(numbers))
         if self.rng.random() < 0.5:
             self.lines.append("oneof one_of {")
-            for place in range(self.rng.randint(1, 4)):
-                self.lines.append(f"{self.kind()} o{place} = {next(numbers)};")
+            for position in range(self.rng.randint(1, 4)):
+                self.lines.append(f"{self.kind()} o{position} = {next(numbers)};")
             self.lines.append("}")
         self.lines.append("}")
         self.known.append(full)
@@ -227,25 +227,25 @@ def expected(message: Any) -> Any:
 def _of_field(message: Any, field: FieldDescriptor) -> Any:
     if field.has_presence and not message.HasField(field.name):
         return None
-    found = getattr(message, field.name)
+    content = getattr(message, field.name)
     if _is_map(field):
         value = field.message_type.fields_by_name["value"]
         key = field.message_type.fields_by_name["key"]
-        return {_value(key, one): _value(value, found[one]) for one in found}
-    return [_value(field, one) for one in found] if field.is_repeated else _value(field, found)
+        return {_value(key, map_key): _value(value, content[map_key]) for map_key in content}
+    return [_value(field, element) for element in content] if field.is_repeated else _value(field, content)
 
 
-def _value(field: FieldDescriptor, found: Any) -> Any:
+def _value(field: FieldDescriptor, content: Any) -> Any:
     match _KIND_NAMES[field.type]:
         case "message" | "group":
-            return expected(found)
+            return expected(content)
         case "enum":
             names = field.enum_type.values_by_number
-            return names[found].name if found in names else str(found)
+            return names[content].name if content in names else str(content)
         case "uint64" | "fixed64":
-            return Decimal(found)
+            return Decimal(content)
         case _:
-            return found
+            return content
 
 
 #: Fields of number 101 and more: a number, a group with one in it, bytes, four bytes.
@@ -298,7 +298,7 @@ def differences(text: str, kind: Any, records: list[bytes], rows: pa.Array, prob
         rows, problems: what the decoder made of them.
     """
     has_same_values = "map<" not in text and not ("proto2" in text and "enum" in text)
-    found = []
+    descriptions = []
     for number, record in enumerate(records):
         try:
             message = kind.FromString(record)
@@ -306,12 +306,12 @@ def differences(text: str, kind: Any, records: list[bytes], rows: pa.Array, prob
             message = None
         if number in problems:
             if message is not None and not problems[number].endswith(STRICTER):
-                found.append(f"{record!r} is refused: {problems[number]}")
+                descriptions.append(f"{record!r} is refused: {problems[number]}")
         elif message is None:
-            found.append(f"{record!r} is read")
+            descriptions.append(f"{record!r} is read")
         elif has_same_values and not _is_same(rows[number], message):
-            found.append(f"{record!r} is {rows[number]}")
-    return found
+            descriptions.append(f"{record!r} is {rows[number]}")
+    return descriptions
 
 
 def _is_same(row: pa.Scalar, message: Any) -> bool:

@@ -78,8 +78,10 @@ def encode_batch(
     base = records[0].offset if base_offset is None else base_offset
     last = records[-1].offset if last_offset is None else last_offset
     base_timestamp = records[0].timestamp_ms if records else 0
-    latest = max((one.timestamp_ms for one in records), default=0) if max_timestamp_ms is None else max_timestamp_ms
-    encoded = b"".join(encode_record(one, base, base_timestamp) for one in records)
+    latest = (
+        max((record.timestamp_ms for record in records), default=0) if max_timestamp_ms is None else max_timestamp_ms
+    )
+    encoded = b"".join(encode_record(record, base, base_timestamp) for record in records)
     return seal(
         base,
         compress(codec, encoded),

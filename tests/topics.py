@@ -31,4 +31,4 @@ def make_topic(
 
 def _is_led(admin: AdminClient, name: str, partitions: int) -> bool:
     seen = admin.list_topics(name, timeout=_TIMEOUT_S).topics[name].partitions
-    return len(seen) == partitions and all(one.leader >= 0 for one in seen.values())
+    return len(seen) == partitions and all(partition.leader >= 0 for partition in seen.values())

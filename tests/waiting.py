@@ -16,7 +16,7 @@ def until(condition: Callable[[], Any], what: str, timeout_s: float = WAIT_S) ->
         AssertionError: with ``what``, where it does not come in time.
     """
     deadline = time.monotonic() + timeout_s
-    while not (found := condition()):
+    while not (outcome := condition()):
         assert time.monotonic() < deadline, what
         time.sleep(0.02)
-    return found
+    return outcome

@@ -23,12 +23,12 @@ def hashed(text: str) -> str:
     lines = [line.removesuffix("\\").strip() for line in text.splitlines()]
     head = [line for line in lines if line.startswith(("#", "-r "))]
     pins = [line for line in lines if line and not line.startswith(("#", "-"))]
-    found = subprocess.run(
+    completed = subprocess.run(
         [sys.executable, "-m", *_COMMAND], input="\n".join(pins), text=True, capture_output=True, check=False
     )
-    if found.returncode != 0:
-        raise SystemExit(found.stderr)
-    return "\n".join([*head, found.stdout])
+    if completed.returncode != 0:
+        raise SystemExit(completed.stderr)
+    return "\n".join([*head, completed.stdout])
 
 
 def main() -> None:

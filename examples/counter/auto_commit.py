@@ -16,15 +16,18 @@ from setting import crash_if_asked, spark_session
 def fetched(consumer: Consumer) -> list[Message]:
     """What there is for the group once the consumer has its partitions: nothing, where the group has had it all."""
     messages: list[Message] = []
-    while (some := consumer.consume(num_messages=100, timeout=2)) or not consumer.assignment():
-        messages += some
+    while (batch := consumer.consume(num_messages=100, timeout=2)) or not consumer.assignment():
+        messages += batch
     return messages
 
 
 def wait_for_auto_commit(consumer: Consumer, messages: list[Message]) -> None:
     """A transform that takes its time; meanwhile the consumer's own thread commits."""
-    places = {(one.topic(), one.partition()) for one in messages}
-    while any(one.offset < 0 for one in consumer.committed([TopicPartition(*place) for place in places], timeout=10)):
+    places = {(message.topic(), message.partition()) for message in messages}
+    while any(
+        committed.offset < 0
+        for committed in consumer.committed([TopicPartition(*partition) for partition in places], timeout=10)
+    ):
         time.sleep(0.1)
 
 
@@ -44,7 +47,7 @@ if __name__ == "__main__":
     if messages := fetched(consumer):
         wait_for_auto_commit(consumer, messages)
         crash_if_asked(1)  # nothing is written, and the group is past it
-        rows = spark.createDataFrame([(one.value(),) for one in messages], "value binary")
+        rows = spark.createDataFrame([(message.value(),) for message in messages], "value binary")
         writer = rows.write.format("directkafka").option("kafka.bootstrap.servers", os.environ["KAFKA"])
         writer.option("topic", os.environ["OUTPUT"]).mode("append").save()
     consumer.close()

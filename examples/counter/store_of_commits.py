@@ -23,8 +23,8 @@ class StoreOfCommits:
 
     def last(self, partition_id: int) -> int:
         """-1 when there is none."""
-        found = self.file.execute("SELECT epoch FROM commits WHERE partition = ?", [partition_id]).fetchone()
-        return found[0] if found else -1
+        row = self.file.execute("SELECT epoch FROM commits WHERE partition = ?", [partition_id]).fetchone()
+        return row[0] if row else -1
 
     def note(self, partition_id: int, epoch_id: int) -> None:
         """From now on, this task skips the batch."""

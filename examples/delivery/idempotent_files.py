@@ -25,11 +25,14 @@ OUTPUT = FOLDER / "output"
 NAME = re.compile(r"(?P<topic>.+)-(?P<partition>\d+)-(?P<start>\d+)-(?P<end>\d+)\.txt")
 
 
-def save(one: dk.OffsetRange, records: Iterable[dk.ConsumerRecord]) -> Iterator[str]:
+def save(offset_range: dk.OffsetRange, records: Iterable[dk.ConsumerRecord]) -> Iterator[str]:
     """Runs on executors; an attempt has a temporary file of its own."""
-    if not one.count():
+    if not offset_range.count():
         return
-    path = OUTPUT / f"{one.topic}-{one.partition:05}-{one.from_offset:020}-{one.until_offset:020}.txt"
+    path = OUTPUT / (
+        f"{offset_range.topic}-{offset_range.partition:05}-"
+        f"{offset_range.from_offset:020}-{offset_range.until_offset:020}.txt"
+    )
     temporary = path.with_suffix(f".{uuid.uuid4().hex}.tmp")
     with temporary.open("wb") as file:
         file.writelines((record.value or b"") + b"\n" for record in records)
@@ -51,11 +54,11 @@ def offsets_of_files() -> dict[dk.TopicPartition, int]:
     """Where the files end, by partition; each begins where the one before it ends, or records would be missing."""
     ends: dict[dk.TopicPartition, int] = {}
     for path in sorted(OUTPUT.glob("*.txt")):
-        if found := NAME.fullmatch(path.name):
-            place = dk.TopicPartition(found["topic"], int(found["partition"]))
-            if ends.get(place, int(found["start"])) != int(found["start"]):
-                raise RuntimeError(f"there is no file with the records between {ends[place]} and {path.name}")
-            ends[place] = int(found["end"])
+        if match := NAME.fullmatch(path.name):
+            partition = dk.TopicPartition(match["topic"], int(match["partition"]))
+            if ends.get(partition, int(match["start"])) != int(match["start"]):
+                raise RuntimeError(f"there is no file with the records between {ends[partition]} and {path.name}")
+            ends[partition] = int(match["end"])
     return ends
 
 

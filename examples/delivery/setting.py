@@ -66,7 +66,9 @@ def run(context: StreamingContext) -> None:
 
 def insert(connection: psycopg.Connection, records: Iterable[dk.ConsumerRecord], statement: str = INSERT) -> int:
     """Write records in one go, and count them. (A connection for each record would cost more than the record.)"""
-    rows = [(one.partition, one.offset, None if one.value is None else one.value.decode()) for one in records]
+    rows = [
+        (record.partition, record.offset, None if record.value is None else record.value.decode()) for record in records
+    ]
     connection.cursor().executemany(statement, rows)
     return len(rows)
 

@@ -37,12 +37,12 @@ def parsed(record: dk.ConsumerRecord) -> tuple[str | None, str]:
     return (kind if isinstance(kind, str) else None), kept
 
 
-def save(one: dk.OffsetRange, rows: Iterable[tuple[str | None, str]]) -> Iterator[int]:
+def save(offset_range: dk.OffsetRange, rows: Iterable[tuple[str | None, str]]) -> Iterator[int]:
     """Runs on executors, for each partition."""
     with psycopg.connect(DSN) as connection:
         written = list(rows)
         connection.cursor().executemany("INSERT INTO documents VALUES (%s, %s)", written)
-        STORE.advance(connection, [one], rows=len(written))
+        STORE.advance(connection, [offset_range], rows=len(written))
     if written:
         crash_if_asked("after a commit")
     yield len(written)

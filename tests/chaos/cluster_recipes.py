@@ -71,7 +71,7 @@ class Job:
         self, connection: psycopg.Connection[tuple[object, ...]], records: Iterable[dk.ConsumerRecord], statement: str
     ) -> int:
         """Insert records; how many there were."""
-        rows = [(self.recipe, one.partition, one.offset) for one in records]
+        rows = [(self.recipe, record.partition, record.offset) for record in records]
         connection.cursor().executemany(statement, rows)
         return len(rows)
 
@@ -97,7 +97,7 @@ def lose_executor() -> None:
     """End the executor that runs this task, as a machine that is switched off."""
     import psutil
 
-    executor = next(one for one in psutil.Process().parents() if "java" in one.name())
+    executor = next(process for process in psutil.Process().parents() if "java" in process.name())
     executor.kill()
     os.kill(os.getpid(), signal.SIGKILL)
 
@@ -138,13 +138,13 @@ def write_with_a_straggler(job: Job, number: int, records: Iterable[dk.ConsumerR
 
     With its rows written and not committed it would be waited for: Postgres lets nobody pass who inserts the same key.
     """
-    attempt, found = job.note_attempt(), list(records)
-    if found and attempt == 0 and number == 0 and job.is_first("straggler"):
+    attempt, all_records = job.note_attempt(), list(records)
+    if all_records and attempt == 0 and number == 0 and job.is_first("straggler"):
         deadline = time.monotonic() + TIMEOUT_S
         while not (Path(job.folder) / f"{job.recipe}-overtaken").exists() and time.monotonic() < deadline:
             time.sleep(0.05)
     with job.connect() as connection:
-        rows = job.write(connection, found, INSERT)
+        rows = job.write(connection, all_records, INSERT)
     if attempt > 0:
         job.is_first("overtaken")
     yield rows
@@ -163,11 +163,11 @@ def by_partition(job: Job, write: Callable[..., Iterator[int]]) -> Callable[[RDD
 def in_transactions(job: Job, lose: bool) -> Callable[[RDD[Any]], None]:
     """An output that writes records and offsets of each partition in one transaction."""
 
-    def write(one: dk.OffsetRange, records: Iterable[dk.ConsumerRecord]) -> Iterator[int]:
+    def write(offset_range: dk.OffsetRange, records: Iterable[dk.ConsumerRecord]) -> Iterator[int]:
         job.note_attempt()
         with job.connect() as connection:
             rows = job.write(connection, records, INSERT_AGAIN)
-            job.store.advance(connection, [one], rows=rows)
+            job.store.advance(connection, [offset_range], rows=rows)
         if rows and job.is_first("end"):
             if lose:
                 lose_executor()
@@ -186,7 +186,7 @@ def after_a_shuffle(job: Job) -> Callable[[RDD[Any]], None]:
 
     def count(records: Iterable[dk.ConsumerRecord]) -> Iterator[tuple[int, list[int]]]:
         job.note_attempt()
-        yield from [(one.offset % 3, [one.partition, one.offset]) for one in records]
+        yield from [(record.offset % 3, [record.partition, record.offset]) for record in records]
 
     def lose_once(groups: Iterable[tuple[int, Iterable[list[int]]]]) -> Iterator[list[int]]:
         if job.is_first("loss"):
@@ -198,7 +198,7 @@ def after_a_shuffle(job: Job) -> Callable[[RDD[Any]], None]:
         ranges = dk.offset_ranges(rdd)
         places = rdd.mapPartitions(count).groupByKey(2).mapPartitions(lose_once).collect()
         with job.connect() as connection:
-            connection.cursor().executemany(INSERT_AGAIN, [(job.recipe, *one) for one in places])
+            connection.cursor().executemany(INSERT_AGAIN, [(job.recipe, *position) for position in places])
             job.store.advance(connection, ranges, rows=len(places))
 
     return output
@@ -249,7 +249,7 @@ def from_the_group(job: Job) -> Callable[[StreamingContext], None]:
         def output(rdd: RDD[Any]) -> None:
             ranges = dk.offset_ranges(rdd)
             by_partition(job, write_at_least_once)(rdd)
-            if any(one.count() for one in ranges) and job.is_first("end of a batch"):
+            if any(offset_range.count() for offset_range in ranges) and job.is_first("end of a batch"):
                 raise RuntimeError("the batch fails when it is written")
             stream.commit_async(ranges)
 

@@ -139,7 +139,7 @@ class RowWriter:
 
     @property
     def may_run_ahead(self) -> bool:
-        return all(one.sink.capabilities.allows_prefetch for one in self._routes)
+        return all(route.sink.capabilities.allows_prefetch for route in self._routes)
 
     def begin(self, name: BatchAttempt, tasks: Sequence[RangeTask], *, stores: Collection[str]) -> DoneAhead:
         return DoneAhead(partial(self.write, name, tasks, stores=stores))
@@ -162,9 +162,11 @@ class RowWriter:
 
     def write(self, name: BatchAttempt, tasks: Sequence[RangeTask], *, stores: Collection[str]) -> WrittenBatch:
         ranges: Sequence[Any] = tasks
-        offsets = [offset for one in ranges for offset in range(one.from_offset, one.until_offset)]
-        wanted = [one for one in self._routes if one.sink.store.identity in stores]
-        reports = tuple((one.sink, self.write_rows(one, name, offsets)) for one in wanted)
+        offsets = [
+            offset for offset_range in ranges for offset in range(offset_range.from_offset, offset_range.until_offset)
+        ]
+        wanted = [route for route in self._routes if route.sink.store.identity in stores]
+        reports = tuple((route.sink, self.write_rows(route, name, offsets)) for route in wanted)
         read = {"numbers": ReadCount(len(offsets), 0)}
         return WrittenBatch(name=name, reports=reports, read=read)
 
@@ -197,21 +199,21 @@ class DeadLetterRowWriter(RowWriter):
         self._settled.expected = dead_letters.num_rows
         offsets = dead_letters.column("offset").to_pylist()
         reports = []
-        for one in self._routes:
-            if one.sink is self._settled:
+        for route in self._routes:
+            if route.sink is self._settled:
                 again = [letter for letter in dead_letters.to_pylist() if letter["offset"] % self._rejected == 0]
                 back = [letter | {"reason": "again", "replays": letter["replays"] + 1} for letter in again]
-                writer = one.sink.task_writer(name, REPLAYED_SCHEMA)
-                reports.append((one.sink, (writer(iter([pa.RecordBatch.from_pylist(back, REPLAYED_SCHEMA)])),)))
+                writer = route.sink.task_writer(name, REPLAYED_SCHEMA)
+                reports.append((route.sink, (writer(iter([pa.RecordBatch.from_pylist(back, REPLAYED_SCHEMA)])),)))
             else:
                 kept = [offset for offset in offsets if offset % self._rejected]
-                reports.append((one.sink, self.write_rows(one, name, kept)))
+                reports.append((route.sink, self.write_rows(route, name, kept)))
         return WrittenBatch(name=name, reports=tuple(reports), read={})
 
 
 def run_pipeline(places: Sequence[Place], records: int, writer_type: type[RowWriter] = RowWriter) -> None:
     """The direct engine to the end of the topic; ``writer_type`` makes the rows."""
-    routes, stop = route_outputs([place.sink() for place in places]), threading.Event()
+    routes, stop = route_outputs([target.sink() for target in places]), threading.Event()
     DirectEngine(
         PIPELINE,
         cluster=MadeUpTopic(records),
@@ -229,7 +231,7 @@ def run_pipeline(places: Sequence[Place], records: int, writer_type: type[RowWri
 def run_replay(places: Sequence[Place], dead_letters: Place, rejected: int) -> None:
     """A replay of all letters of a table, few in each batch."""
     dead_letters_module.DEAD_LETTERS_MAX = BATCH  # type: ignore[misc]  # only tests change it
-    routes, stop = route_outputs([place.sink() for place in places], dead_letters.sink("rejected")), threading.Event()
+    routes, stop = route_outputs([target.sink() for target in places], dead_letters.sink("rejected")), threading.Event()
     choice = ReplaySelection.of(PIPELINE, routes)
     settled = DeadLetterReplaySink(choice.sink, choice.dead_letters)
     writer = DeadLetterRowWriter(with_dead_letters_last(routes, settled), settled, rejected)

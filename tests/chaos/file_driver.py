@@ -24,8 +24,8 @@ QUERY = "SELECT topic, partition, offset, CAST(CAST(value AS STRING) AS BIGINT) 
 def numbers(batch: pa.RecordBatch) -> pa.RecordBatch:
     """The same as :data:`QUERY`, for a native pipeline."""
     number = pc.cast(pc.cast(batch.column("value"), pa.string()), pa.int64())
-    place = [batch.column(name) for name in ("topic", "partition", "offset")]
-    return pa.RecordBatch.from_arrays([*place, number], ["topic", "partition", "offset", "number"])
+    position_columns = [batch.column(name) for name in ("topic", "partition", "offset")]
+    return pa.RecordBatch.from_arrays([*position_columns, number], ["topic", "partition", "offset", "number"])
 
 
 def pipeline(kind: str, folder: Path, topic: str, trigger: str, **more: Any) -> dk.Pipeline:

@@ -29,8 +29,8 @@ LOCK_TIMEOUT_S = 60.0
 def file_process(driver: int) -> psutil.Process:
     """The process that opens a driver's files."""
     name = "directkafka.sinks.embedded.file.process"
-    (found,) = [one for one in psutil.Process(driver).children() if name in one.cmdline()]
-    return found
+    (process,) = [child for child in psutil.Process(driver).children() if name in child.cmdline()]
+    return process
 
 
 def connect(kind: Kind, path: Path, *, timeout_s: float = LOCK_TIMEOUT_S) -> Any:
@@ -75,7 +75,7 @@ def commit(kind: Kind, path: Path, table: str, batches: int) -> None:
     sink = open_sink(kind, path, table)
     job = Job(sink.store, pipeline=table).start()
     for batch in range(batches):
-        rows = [(one, batch) for one in range(batch * ROWS, (batch + 1) * ROWS)]
+        rows = [(number, batch) for number in range(batch * ROWS, (batch + 1) * ROWS)]
         while job.last is None or job.last.batch_id < batch:
             try:
                 job.run((sink, [rows]))

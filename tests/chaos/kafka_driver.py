@@ -27,8 +27,8 @@ TIMEOUT_MS = 60_000
 def rows_of(first: int, count: int, batch_id: int, attempt: str) -> pa.RecordBatch:
     """The records ``[first, first + count)`` of a try of a batch."""
     numbers = range(first, first + count)
-    values = [json.dumps({"number": one, "batch": batch_id, "attempt": attempt}).encode() for one in numbers]
-    return pa.record_batch([[str(one).encode() for one in numbers], values], schema=SCHEMA)
+    values = [json.dumps({"number": number, "batch": batch_id, "attempt": attempt}).encode() for number in numbers]
+    return pa.record_batch([[str(number).encode() for number in numbers], values], schema=SCHEMA)
 
 
 def drive(servers: str, prefix: str, topic: str, count: int, *, staged: bool, timeout_ms: int) -> None:
@@ -51,7 +51,9 @@ def drive(servers: str, prefix: str, topic: str, count: int, *, staged: bool, ti
             entry = job.next_entry(BATCH)
             batch = job.batch(entry)
             fault_point("batch.planned")
-            tasks = [[rows_of(one, BATCH // 2, entry.batch_id, batch.attempt)] for one in (first, first + BATCH // 2)]
+            tasks = [
+                [rows_of(start, BATCH // 2, entry.batch_id, batch.attempt)] for start in (first, first + BATCH // 2)
+            ]
             writer = sink.task_writer(batch, SCHEMA)
             reports = job.finish(sink, batch, tasks, [writer(iter(task)) for task in tasks])
             fault_point("batch.written")
@@ -62,5 +64,5 @@ def drive(servers: str, prefix: str, topic: str, count: int, *, staged: bool, ti
 
 def value_of(record: Any) -> dict[str, Any]:
     """A record's value as the driver made it."""
-    found: dict[str, Any] = json.loads(record.value)
-    return found
+    value: dict[str, Any] = json.loads(record.value)
+    return value

@@ -38,8 +38,12 @@ QUERY = (
 
 
 def executors() -> list[psutil.Process]:
-    found = psutil.Process().children(recursive=True)
-    return [one for one in found if one.is_running() and "CoarseGrainedExecutorBackend" in " ".join(cmdline(one))]
+    processes = psutil.Process().children(recursive=True)
+    return [
+        process
+        for process in processes
+        if process.is_running() and "CoarseGrainedExecutorBackend" in " ".join(cmdline(process))
+    ]
 
 
 def cmdline(process: psutil.Process) -> list[str]:
@@ -51,11 +55,11 @@ def cmdline(process: psutil.Process) -> list[str]:
 
 def transform(batch: pa.RecordBatch) -> pa.RecordBatch:
     """The same as :data:`QUERY`, for a native pipeline."""
-    place = [batch.column(name) for name in ("topic", "partition", "offset")]
+    position_columns = [batch.column(name) for name in ("topic", "partition", "offset")]
     number = pc.cast(pc.cast(batch.column("value"), pa.string()), pa.int64())
     reason = pa.array([random.choice([None, "by chance"]) for _ in range(batch.num_rows)], pa.string())
     names = ["topic", "partition", "offset", "number", "dead_letter_reason"]
-    return pa.RecordBatch.from_arrays([*place, number, reason], names)
+    return pa.RecordBatch.from_arrays([*position_columns, number, reason], names)
 
 
 @dataclass(frozen=True)
@@ -72,7 +76,9 @@ class KillsItsExecutor:
         except FileExistsError:
             return report
         next(
-            one for one in psutil.Process().parents() if "CoarseGrainedExecutorBackend" in " ".join(cmdline(one))
+            process
+            for process in psutil.Process().parents()
+            if "CoarseGrainedExecutorBackend" in " ".join(cmdline(process))
         ).kill()
         # The worker outlives its executor for a moment, and nobody hears what it says.
         return report

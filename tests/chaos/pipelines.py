@@ -270,9 +270,10 @@ class PipelineProcess:
         """Wait until a batch has left nothing for later ones."""
         with self._news:
             self._news.wait_for(
-                lambda: any(one["backlog"] == 0 for one in self.reports) or self.process.poll() is not None, timeout_s
+                lambda: any(report["backlog"] == 0 for report in self.reports) or self.process.poll() is not None,
+                timeout_s,
             )
-        assert any(one["backlog"] == 0 for one in self.reports), f"it did not catch up:\n{self.messages()}"
+        assert any(report["backlog"] == 0 for report in self.reports), f"it did not catch up:\n{self.messages()}"
 
     def messages(self) -> str:
         return self.log.read_text(errors="replace")[-6000:]
@@ -298,12 +299,12 @@ class PipelineProcess:
 
 def _waitpid(pid: int, options: int, timeout_s: float) -> tuple[int, int]:
     """``os.waitpid`` in a thread, so that a process that never stops does not hang the test."""
-    found: list[tuple[int, int]] = []
-    waiter = threading.Thread(target=lambda: found.append(os.waitpid(pid, options)), daemon=True)
+    statuses: list[tuple[int, int]] = []
+    waiter = threading.Thread(target=lambda: statuses.append(os.waitpid(pid, options)), daemon=True)
     waiter.start()
     waiter.join(timeout_s)
-    assert found, f"process {pid} neither stopped nor ended in {timeout_s} s"
-    return found[0]
+    assert statuses, f"process {pid} neither stopped nor ended in {timeout_s} s"
+    return statuses[0]
 
 
 def stopped_below(pid: int) -> psutil.Process | None:
@@ -355,7 +356,9 @@ class State:
         """Rows are exactly the records that the ledger says are done, each once, and totals agree."""
         progress = self.ledger["progress"] if self.ledger else []
         expected = [
-            (one["topic"], one["partition"], offset) for one in progress for offset in range(one["origin"], one["end"])
+            (partition_progress["topic"], partition_progress["partition"], offset)
+            for partition_progress in progress
+            for offset in range(partition_progress["origin"], partition_progress["end"])
         ]
         assert [row[:3] for row in self.rows] == sorted(expected)
         totals: dict[int, tuple[int, int]] = {}

@@ -35,7 +35,7 @@ def main(servers: str, topic: str, dsn: str, folder: str) -> None:
             connection.execute("UPDATE sums SET count = count + %s WHERE what = %s", [count, what])
 
     def fail_if_asked(rdd: Any) -> Any:
-        if (Path(folder) / "fail").exists() and any(one.count() for one in dk.offset_ranges(rdd)):
+        if (Path(folder) / "fail").exists() and any(offset_range.count() for offset_range in dk.offset_ranges(rdd)):
             raise LookupError("as asked")
         return rdd
 
@@ -46,8 +46,10 @@ def main(servers: str, topic: str, dsn: str, folder: str) -> None:
         params = {"bootstrap.servers": servers, "auto.offset.reset": "earliest"}
         (Path(folder) / "files").mkdir(exist_ok=True)
         files = context.textFileStream((Path(folder) / "files").as_uri())
-        words = dk.create_direct_stream(context, dk.Subscribe(topic, params)).map(lambda one: (one.value.decode(), 1))
-        others = dk.create_direct_stream(context, dk.Subscribe(topic, params)).map(lambda one: "seen")
+        words = dk.create_direct_stream(context, dk.Subscribe(topic, params)).map(
+            lambda record: (record.value.decode(), 1)
+        )
+        others = dk.create_direct_stream(context, dk.Subscribe(topic, params)).map(lambda record: "seen")
         words.updateStateByKey(lambda new, old: sum(new) + (old or 0)).foreachRDD(lambda rdd: keep(rdd))  # noqa: PLW0108
         # Each record is in two windows.
         words.window(2 * INTERVAL_S).count().foreachRDD(lambda rdd: add("in windows", sum(rdd.collect())))

@@ -43,7 +43,7 @@ def open_sink(kind: Kind, folder: Path, *, lock_timeout_s: float = LOCK_TIMEOUT_
 
 
 def expected(batches: Iterable[int]) -> list[int]:
-    return [one for batch in batches for one in range(ROWS * batch, ROWS * batch + ROWS)]
+    return [number for batch in batches for number in range(ROWS * batch, ROWS * batch + ROWS)]
 
 
 def run(sink: Any, until: int) -> Job:
@@ -55,7 +55,7 @@ def run(sink: Any, until: int) -> Job:
         ids = expected([batch])
         halves = (ids[: ROWS // 2], ids[ROWS // 2 :])
         try:
-            job.run((sink, [[(one, batch) for one in half] for half in halves]))
+            job.run((sink, [[(number, batch) for number in half] for half in halves]))
         except DirectKafkaError as error:
             # As the engine does: a failure that may pass is answered by reading the ledger.
             if not may_pass(error):

@@ -179,10 +179,10 @@ def encoded(change: Change, form: str) -> tuple[bytes, bytes | None]:
 
 @pytest.fixture
 def registry() -> Iterator[RegistryServer]:
-    with registry_running() as found:
-        found.add(1, EVENT)
-        found.add(2, KEY)
-        yield found
+    with registry_running() as server:
+        server.add(1, EVENT)
+        server.add(2, KEY)
+        yield server
 
 
 @pytest.fixture
@@ -206,12 +206,12 @@ def make_shop(
         registry.add_version(f"{topic}-value", "latest", 1, EVENT)
         (tmp_path / "shop_job.py").write_text(JOB)
         file = tmp_path / "shop.toml"
-        place = IN_POSTGRES if kind is Shop else IN_DELTA
+        output_template = IN_POSTGRES if kind is Shop else IN_DELTA
         file.write_text(
             FILE.format(
                 name="shop", trigger="available-now", master=master, folder=tmp_path, topic=topic, batch=BATCH,
                 form=form, schema=FORMS[form].format(registry=registry.url), transform=TRANSFORMS[carrier],
-                place=place.format(inline_bytes_max=inline_bytes_max, folder=tmp_path),
+                place=output_template.format(inline_bytes_max=inline_bytes_max, folder=tmp_path),
             )
         )  # fmt: skip
         environment = {"KAFKA": kafka_broker.bootstrap_servers, "DSN": database}
@@ -302,7 +302,9 @@ def test_an_executor_that_is_lost_while_it_writes_changes_costs_an_attempt_and_n
     shop = make_shop(form, "native", master="local-cluster[2,1,1024]")
     with running(shop.start(faults="task.staged@1=stop")) as driver:
         worker = until(lambda: stopped_below(driver.process.pid), "no worker stood still")
-        executor = next(one for one in worker.parents() if "CoarseGrainedExecutorBackend" in " ".join(one.cmdline()))
+        executor = next(
+            process for process in worker.parents() if "CoarseGrainedExecutorBackend" in " ".join(process.cmdline())
+        )
         executor.kill()
         # Its daemon may have ended it: that goes with the executor.
         with suppress(psutil.NoSuchProcess):

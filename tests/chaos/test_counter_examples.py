@@ -102,23 +102,24 @@ def written(world: Mapping[str, str]) -> Counter[int]:
             "enable.partition.eof": False,
         }
     )
-    consumer.assign([TopicPartition(one.topic, one.partition, 0) for one in places])
-    found: Counter[int] = Counter()
+    consumer.assign([TopicPartition(topic_partition.topic, topic_partition.partition, 0) for topic_partition in places])
+    counts: Counter[int] = Counter()
     reached = ends("read_committed")
 
     def is_read() -> bool:
         message = consumer.poll(0.5)
         if message is not None:
             assert message.error() is None
-            found[int(message.value())] += 1
+            counts[int(message.value())] += 1
         at = {
-            dk.TopicPartition(one.topic, one.partition): one.offset for one in consumer.position(consumer.assignment())
+            dk.TopicPartition(position.topic, position.partition): position.offset
+            for position in consumer.position(consumer.assignment())
         }
-        return all(at[place] >= end or end == 0 for place, end in reached.items())
+        return all(at[topic_partition] >= end or end == 0 for topic_partition, end in reached.items())
 
     until(is_read, "the output topic could not be read to its end")
     consumer.close()
-    return found
+    return counts
 
 
 def times(first: int, second: int) -> Counter[int]:

@@ -73,7 +73,9 @@ class Setting:
     def produce(self, *words: str) -> None:
         """The words, by turns into each partition."""
         for partition in range(PARTITIONS):
-            produce(self.kafka, self.topic, [one.encode() for one in words[partition::PARTITIONS]], partition=partition)
+            produce(
+                self.kafka, self.topic, [word.encode() for word in words[partition::PARTITIONS]], partition=partition
+            )
 
     def query(self, statement: str) -> list[tuple[Any, ...]]:
         with psycopg.connect(self.dsn) as connection:
@@ -82,13 +84,13 @@ class Setting:
     def committed(self, group: str) -> dict[int, int]:
         """The offsets of the group, by partition."""
         with dk.Cluster({"bootstrap.servers": self.kafka}) as cluster:
-            return {one.partition: offset for one, offset in cluster.committed(group).items()}
+            return {topic_partition.partition: offset for topic_partition, offset in cluster.committed(group).items()}
 
     def end(self, partition: int) -> int:
         """Where the log of a partition ends."""
-        place = dk.TopicPartition(self.topic, partition)
+        topic_partition = dk.TopicPartition(self.topic, partition)
         with dk.Cluster({"bootstrap.servers": self.kafka}) as cluster:
-            return cluster.latest([place])[place]
+            return cluster.latest([topic_partition])[topic_partition]
 
     def output(self) -> Counter[tuple[int, int]]:
         """How often each record is in the table."""
@@ -106,10 +108,10 @@ class Setting:
 
 @pytest.fixture
 def setting(kafka_broker: KafkaBroker, create_topic: Callable[..., str], database: str, tmp_path: Path) -> Setting:
-    found = Setting(kafka_broker.bootstrap_servers, create_topic(PARTITIONS), database, tmp_path)
+    new_setting = Setting(kafka_broker.bootstrap_servers, create_topic(PARTITIONS), database, tmp_path)
     with psycopg.connect(database) as connection:
         connection.execute("CREATE TABLE output (partition int, kafka_offset bigint, value text)")
-    return found
+    return new_setting
 
 
 WORDS = [f"word-{number % 7}" for number in range(100)]
@@ -135,10 +137,15 @@ def test_at_most_once_loses_records_and_doubles_none(setting: Setting) -> None:
             return sum(setting.output().values()) > before
 
         setting.wait(something_new, "a record that came after the restart")
-    found = setting.output()
-    assert set(found.values()) == {1}
-    first = {partition: min(offset for one, offset in found if one == partition) for partition, _ in found}
-    lost = {(one, offset) for one, start in first.items() for offset in range(start, setting.end(one))} - found.keys()
+    output = setting.output()
+    assert set(output.values()) == {1}
+    first = {
+        partition: min(offset for other_partition, offset in output if other_partition == partition)
+        for partition, _ in output
+    }
+    lost = {
+        (partition, offset) for partition, start in first.items() for offset in range(start, setting.end(partition))
+    } - output.keys()
     assert lost, "what was in the batch that was interrupted, or came while nobody read"
 
 
@@ -198,7 +205,7 @@ def test_at_most_once_a_task_that_stands_still_gets_no_copy_and_one_whose_machin
 
         setting.wait(stands, "a task that stands still")
         standing = psutil.Process(int(marker.read_text()))
-        executor, worker = [one for one in standing.parents() if one.name() == "java"][:2]
+        executor, worker = [parent for parent in standing.parents() if parent.name() == "java"][:2]
         try:
             # Spark looks for tasks to copy several times in each of these batches, and would run the copy first.
             for _ in range(5):
@@ -228,9 +235,9 @@ def test_at_least_once_by_checkpoint_doubles_records_and_loses_none(setting: Set
     with setting.running("at_least_once_checkpoint"):
         setting.produce(*MORE)
         setting.wait(lambda: setting.output().keys() >= ALL, "all records")
-    found = setting.output()
-    assert found.keys() == ALL
-    assert max(found.values()) > 1
+    output = setting.output()
+    assert output.keys() == ALL
+    assert max(output.values()) > 1
 
 
 def test_at_least_once_from_the_smallest_offset_doubles_records_and_loses_none(setting: Setting) -> None:
@@ -238,9 +245,9 @@ def test_at_least_once_from_the_smallest_offset_doubles_records_and_loses_none(s
     with setting.running("at_least_once_earliest"):
         setting.produce(*MORE)
         setting.wait(lambda: setting.output().keys() >= ALL, "all records")
-    found = setting.output()
-    assert found.keys() == ALL
-    assert max(found.values()) > 1
+    output = setting.output()
+    assert output.keys() == ALL
+    assert max(output.values()) > 1
 
 
 def test_at_least_once_by_a_group_doubles_records_and_loses_none(setting: Setting) -> None:
@@ -248,9 +255,9 @@ def test_at_least_once_by_a_group_doubles_records_and_loses_none(setting: Settin
     with setting.running("at_least_once_group"):
         setting.produce(*MORE)
         setting.wait(lambda: setting.output().keys() >= ALL, "all records")
-    found = setting.output()
-    assert found.keys() == ALL
-    assert max(found.values()) > 1
+    output = setting.output()
+    assert output.keys() == ALL
+    assert max(output.values()) > 1
 
 
 @pytest.mark.parametrize(
@@ -274,10 +281,10 @@ def test_a_stream_killed_between_two_steps_repeats_what_is_not_committed_and_not
     with setting.running(example):
         setting.produce(*MORE)
         setting.wait(lambda: setting.output().keys() >= ALL, "all records")
-    found = setting.output()
-    assert found.keys() == ALL
+    output = setting.output()
+    assert output.keys() == ALL
     if example == "at_least_once_group":
-        again = {place for place, count in found.items() if count > 1}
+        again = {position for position, count in output.items() if count > 1}
         assert all(offset >= committed.get(partition, 0) for partition, offset in again)
 
 
@@ -364,19 +371,19 @@ def kind_of(document: Any) -> str | None:
 
 
 def test_documents_with_varying_fields_are_kept_exactly_once(setting: Setting) -> None:
-    texts = [json.dumps(one) for one in DOCUMENTS] + REFUSED
+    texts = [json.dumps(document) for document in DOCUMENTS] + REFUSED
     setting.crash("varying_json", "after a commit", *texts)
     with setting.running("varying_json"):
         setting.wait(lambda: setting.query("SELECT count(*) FROM documents") == [(len(texts),)], "all documents")
-    found = setting.query("SELECT kind, document FROM documents")
-    assert sorted(found, key=str) == sorted(
-        [*((kind_of(one), one) for one in DOCUMENTS), *(("invalid", text) for text in REFUSED)],
+    rows = setting.query("SELECT kind, document FROM documents")
+    assert sorted(rows, key=str) == sorted(
+        [*((kind_of(document), document) for document in DOCUMENTS), *(("invalid", text) for text in REFUSED)],
         key=str,
     )
 
 
 def test_the_same_as_a_pipeline_file(setting: Setting) -> None:
-    texts = [json.dumps(one) for one in DOCUMENTS] + REFUSED
+    texts = [json.dumps(document) for document in DOCUMENTS] + REFUSED
     setting.produce(*texts)
     environment = {**os.environ, "KAFKA": setting.kafka, "TOPIC": setting.topic, "DSN": setting.dsn}
     for _ in range(2):
@@ -385,7 +392,7 @@ def test_the_same_as_a_pipeline_file(setting: Setting) -> None:
             env=environment, cwd=setting.folder, check=False, timeout=WAIT_S, capture_output=True, text=True,
         )  # fmt: skip
         assert done.returncode == 0, done.stderr
-    found = setting.query("SELECT kind, document FROM documents")
+    rows = setting.query("SELECT kind, document FROM documents")
     objects = [
         ("departure", {"kind": "departure", "carrier": "LH", "delay": "5"}),
         ("weather", {"kind": "weather", "wind": '{"knots":12}'}),
@@ -394,7 +401,7 @@ def test_the_same_as_a_pipeline_file(setting: Setting) -> None:
         ("six characters: \\u0000", {"kind": "six characters: \\u0000"}),
         (None, {"delay": '"Infinity"'}),  # Spark's reading of a number that is too large.
     ]
-    assert sorted(found, key=str) == sorted(objects, key=str)
+    assert sorted(rows, key=str) == sorted(objects, key=str)
     dead_letters = setting.query("SELECT convert_from(value, 'UTF8'), reason FROM rejected")
     others = [json.dumps("no object"), "{broken", "NaN", '["\\ud800"]', "[" * 100_000]
     rejected = [*((text, "no JSON object") for text in others), ('{"kind": "a\\u0000"}', "a text with a NUL")]

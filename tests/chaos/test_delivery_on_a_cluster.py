@@ -112,68 +112,68 @@ def lives_of(given: dict[str, Any], folder: Path) -> dict[str, list[str]]:
     )  # fmt: skip
     answers = [json.loads(line) for line in done.stdout.splitlines() if line.startswith("{")]
     assert len(answers) == len(given["topics"]), done.stdout[-2000:] + done.stderr[-6000:]
-    return {one["recipe"]: one["lives"] for one in answers}
+    return {answer["recipe"]: answer["lives"] for answer in answers}
 
 
 def test_at_most_once_an_executor_that_is_lost_loses_records_and_doubles_none(cluster: Cluster) -> None:
-    found = cluster.outcome("at-most-once")
-    assert found.last_attempt > 0, "no task was tried again"
-    assert "may have written these records already" in found.lives[0]
-    assert set(found.output.values()) == {1}
-    assert found.output.keys() <= ALL
+    outcome = cluster.outcome("at-most-once")
+    assert outcome.last_attempt > 0, "no task was tried again"
+    assert "may have written these records already" in outcome.lives[0]
+    assert set(outcome.output.values()) == {1}
+    assert outcome.output.keys() <= ALL
 
 
 def test_at_least_once_an_executor_that_is_lost_doubles_records_and_loses_none(cluster: Cluster) -> None:
-    found = cluster.outcome("at-least-once")
-    assert found.last_attempt > 0, "no task was tried again"
-    assert found.lives == [""], "the stream goes on by itself"
-    assert found.output.keys() == ALL
-    assert max(found.output.values()) > 1
+    outcome = cluster.outcome("at-least-once")
+    assert outcome.last_attempt > 0, "no task was tried again"
+    assert outcome.lives == [""], "the stream goes on by itself"
+    assert outcome.output.keys() == ALL
+    assert max(outcome.output.values()) > 1
 
 
 def test_at_least_once_from_the_group_after_a_failure_in_the_same_process(cluster: Cluster) -> None:
-    found = cluster.outcome("at-least-once-group")
-    failed, second = found.lives
+    outcome = cluster.outcome("at-least-once-group")
+    failed, second = outcome.lives
     assert "the batch fails when it is written" in failed
     assert second == ""
-    assert found.output.keys() == ALL
-    assert max(found.output.values()) > 1
+    assert outcome.output.keys() == ALL
+    assert max(outcome.output.values()) > 1
 
 
 def test_idempotent_writes_of_a_task_that_is_tried_again_after_its_commit_are_exactly_once(cluster: Cluster) -> None:
-    found = cluster.outcome("idempotent")
-    assert found.last_attempt > 0, "no task was tried again"
-    assert found.lives == [""]
-    assert found.output == Counter(ALL)
+    outcome = cluster.outcome("idempotent")
+    assert outcome.last_attempt > 0, "no task was tried again"
+    assert outcome.lives == [""]
+    assert outcome.output == Counter(ALL)
 
 
 def test_idempotent_writes_from_a_checkpoint_after_a_failure_in_the_same_process(cluster: Cluster) -> None:
-    found = cluster.outcome("idempotent-checkpoint")
-    failed, second = found.lives
+    outcome = cluster.outcome("idempotent-checkpoint")
+    failed, second = outcome.lives
     assert "the batch fails when it is written" in failed
     assert second == ""
-    assert found.output == Counter(ALL)
+    assert outcome.output == Counter(ALL)
 
 
 def test_a_task_that_speculation_runs_twice_at_a_time_is_exactly_once_by_idempotent_writes(cluster: Cluster) -> None:
-    found = cluster.outcome("speculation")
-    assert sorted(found.attempts[0])[:2] == [0, 1], "no copy of the task was run"
-    assert found.output == Counter(ALL)
+    outcome = cluster.outcome("speculation")
+    assert sorted(outcome.attempts[0])[:2] == [0, 1], "no copy of the task was run"
+    assert outcome.output == Counter(ALL)
 
 
 @pytest.mark.parametrize("recipe", ["transaction-executor", "transaction-task"])
 def test_offsets_in_the_transaction_are_exactly_once_when_a_task_is_tried_again_after_its_commit(
     cluster: Cluster, recipe: str
 ) -> None:
-    found = cluster.outcome(recipe)
-    assert found.last_attempt > 0, "no task was tried again"
-    assert found.lives[-1] == "", "the second life in the same process goes on at the stored offsets"
-    assert found.output == Counter(ALL)
+    outcome = cluster.outcome(recipe)
+    assert outcome.last_attempt > 0, "no task was tried again"
+    assert outcome.lives[-1] == "", "the second life in the same process goes on at the stored offsets"
+    assert outcome.output == Counter(ALL)
 
 
 def test_a_batch_that_is_committed_by_the_driver_after_a_shuffle_is_exactly_once_when_an_executor_is_lost(
     cluster: Cluster,
 ) -> None:
-    found = cluster.outcome("transaction-shuffle")
-    assert found.lives[-1] == ""
-    assert found.output == Counter(ALL)
+    outcome = cluster.outcome("transaction-shuffle")
+    assert outcome.lives[-1] == ""
+    assert outcome.output == Counter(ALL)

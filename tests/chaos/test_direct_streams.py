@@ -73,7 +73,7 @@ class World:
 
     def send(self, words: list[str]) -> None:
         for number in range(2):
-            produce(self._servers, self._topic, [one.encode() for one in words[number::2]], partition=number)
+            produce(self._servers, self._topic, [word.encode() for word in words[number::2]], partition=number)
 
     def totals(self) -> Counter[str]:
         with psycopg.connect(self._database) as connection:
@@ -106,8 +106,8 @@ def test_a_state_goes_on_from_the_checkpoint_and_a_changed_program_is_told(world
     with world.running("second"):
         world.send(MORE)
         world.wait_for(WORDS + MORE)
-    said = world.log("second").read_text()
-    assert "this stream comes from a checkpoint that another version of the program made" in said
+    log_text = world.log("second").read_text()
+    assert "this stream comes from a checkpoint that another version of the program made" in log_text
 
 
 def test_a_batch_that_spark_dropped_is_done_by_the_next_start(world: World) -> None:

@@ -70,7 +70,7 @@ def ids(kind: Kind, folder: Path) -> list[int]:
     with closing(sqlite3.connect(path) if kind == "sqlite" else duckdb.connect(str(path))) as connection:
         if not connection.execute("SELECT name FROM sqlite_master WHERE name = 'flights'").fetchall():
             return []
-        return sorted(one for (one,) in connection.execute("SELECT id FROM flights").fetchall())
+        return sorted(number for (number,) in connection.execute("SELECT id FROM flights").fetchall())
 
 
 def check_ledger(kind: Kind, folder: Path) -> None:
@@ -102,9 +102,9 @@ def test_a_reader_of_sqlite_sees_whole_batches(tmp_path: Path) -> None:
 
     def look() -> None:
         while not enough.is_set():
-            found = ids("sqlite", tmp_path)
-            if found != expected(range(len(found) // ROWS)):
-                problems.append(found)
+            numbers = ids("sqlite", tmp_path)
+            if numbers != expected(range(len(numbers) // ROWS)):
+                problems.append(numbers)
 
     reader = threading.Thread(target=look)
     reader.start()
@@ -135,7 +135,7 @@ def test_a_driver_that_stood_still_lands_nothing_after_a_newer_one(kind: Kind, p
 
 
 @pytest.mark.parametrize(
-    ("kind", "point"), [pytest.param(*one, marks=() if one == SHUT[1] else pytest.mark.slow) for one in SHUT]
+    ("kind", "point"), [pytest.param(*case, marks=() if case == SHUT[1] else pytest.mark.slow) for case in SHUT]
 )
 def test_a_newer_driver_is_told_which_process_keeps_the_file(kind: Kind, point: str, tmp_path: Path) -> None:
     """Where the process that opens the files stands still as well. Once both go on, the newer one takes over."""

@@ -26,10 +26,10 @@ COUNT = 3 * BATCH
 ROWS = [(offset, 1 + offset // BATCH) for offset in range(COUNT)]
 
 
-def staging_tables(place: Place) -> list[str]:
-    if place.kind == "mysql":
-        return MySQLHarness(place.address).leftovers()
-    return PostgresHarness(place.address).leftovers()
+def staging_tables(target: Place) -> list[str]:
+    if target.kind == "mysql":
+        return MySQLHarness(target.address).leftovers()
+    return PostgresHarness(target.address).leftovers()
 
 
 Kind = Literal["postgres", "mysql"]
@@ -58,20 +58,20 @@ CASES = [
 def test_an_engine_killed_at_a_step_loses_and_doubles_nothing(
     kind: Kind, point: str, inline_bytes_max: int, request: pytest.FixtureRequest, tmp_path: Path
 ) -> None:
-    place = Place(kind, request.getfixturevalue(DATABASES[kind]), inline_bytes_max)
-    with running(ForkedDriver(run_pipeline, [place], COUNT, folder=tmp_path, faults=armed(point))) as driver:
+    target = Place(kind, request.getfixturevalue(DATABASES[kind]), inline_bytes_max)
+    with running(ForkedDriver(run_pipeline, [target], COUNT, folder=tmp_path, faults=armed(point))) as driver:
         assert driver.wait() == -signal.SIGKILL, driver.messages()
-    store = place.sink().store
+    store = target.sink().store
     entry = store.read(PIPELINE) if point != "fence.before" else None
     store.close()
     done = BATCH * max(0, entry.batch_id) if entry else 0
     if entry and entry.batch_id >= 0:
-        assert place.rows() == ROWS[:done], "the ledger and the table are of one moment"
+        assert target.rows() == ROWS[:done], "the ledger and the table are of one moment"
     assert done < COUNT, "the kill came after the end, so it proved nothing"
-    with running(ForkedDriver(run_pipeline, [place], COUNT, folder=tmp_path)) as driver:
+    with running(ForkedDriver(run_pipeline, [target], COUNT, folder=tmp_path)) as driver:
         assert driver.wait() == 0, driver.messages()
-    assert place.rows() == ROWS
-    assert staging_tables(place) == []
+    assert target.rows() == ROWS
+    assert staging_tables(target) == []
 
 
 @pytest.mark.parametrize("kind", ["postgres", pytest.param("mysql", marks=pytest.mark.slow)])
@@ -85,15 +85,15 @@ def test_an_engine_killed_at_a_step_loses_and_doubles_nothing(
 def test_rows_of_the_next_batch_that_are_staged_at_a_kill_are_dropped_and_written_again(
     kind: Kind, point: str, request: pytest.FixtureRequest, tmp_path: Path
 ) -> None:
-    place = Place(kind, request.getfixturevalue(DATABASES[kind]), 0)
-    with running(ForkedDriver(run_pipeline, [place], COUNT, folder=tmp_path, faults=f"{point}=kill")) as driver:
+    target = Place(kind, request.getfixturevalue(DATABASES[kind]), 0)
+    with running(ForkedDriver(run_pipeline, [target], COUNT, folder=tmp_path, faults=f"{point}=kill")) as driver:
         assert driver.wait() == -signal.SIGKILL, driver.messages()
-    numbers = {int(name.split("_")[4]) for name in staging_tables(place)}
+    numbers = {int(name.split("_")[4]) for name in staging_tables(target)}
     assert {1, 2} <= numbers, "the batch that was killed in its commit, and the one ahead of it"
-    with running(ForkedDriver(run_pipeline, [place], COUNT, folder=tmp_path)) as driver:
+    with running(ForkedDriver(run_pipeline, [target], COUNT, folder=tmp_path)) as driver:
         assert driver.wait() == 0, driver.messages()
-    assert place.rows() == ROWS
-    assert staging_tables(place) == []
+    assert target.rows() == ROWS
+    assert staging_tables(target) == []
 
 
 @pytest.mark.parametrize("kind", ["mysql", pytest.param("postgres", marks=pytest.mark.slow)])
@@ -108,12 +108,12 @@ def test_an_engine_that_stands_still_in_its_commit_is_passed_and_lands_nothing_w
     kind: Kind, point: str, request: pytest.FixtureRequest, tmp_path: Path
 ) -> None:
     """It holds the row's lock: the newer driver ends its session. With Spark: ``test_two_drivers.py``."""
-    place = Place(kind, request.getfixturevalue(DATABASES[kind]), 0)
-    with running(ForkedDriver(run_pipeline, [place], COUNT, folder=tmp_path, faults=f"{point}@2=stop")) as older:
+    target = Place(kind, request.getfixturevalue(DATABASES[kind]), 0)
+    with running(ForkedDriver(run_pipeline, [target], COUNT, folder=tmp_path, faults=f"{point}@2=stop")) as older:
         older.wait_until_stopped()
-        with running(ForkedDriver(run_pipeline, [place], COUNT, folder=tmp_path)) as newer:
+        with running(ForkedDriver(run_pipeline, [target], COUNT, folder=tmp_path)) as newer:
             assert newer.wait() == 0, newer.messages()
-        assert place.rows() == ROWS
+        assert target.rows() == ROWS
         older.go_on()
         assert older.wait() == FENCED, older.messages()
-    assert place.rows() == ROWS
+    assert target.rows() == ROWS

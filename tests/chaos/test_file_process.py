@@ -139,8 +139,8 @@ def test_signals_for_the_whole_group_are_the_driver_s_to_answer(tmp_path: Path) 
     job = Job(sink.store).start()
 
     def signalled() -> None:
-        for one in (signal.SIGINT, signal.SIGTERM, signal.SIGHUP):
-            file_process(os.getpid()).send_signal(one)
+        for signal_number in (signal.SIGINT, signal.SIGTERM, signal.SIGHUP):
+            file_process(os.getpid()).send_signal(signal_number)
 
     job.run((InterruptedSink(sink, signalled), [[(1, 1)]]))
     assert sink.recount().rows == 1
@@ -217,8 +217,8 @@ def test_a_killed_process_is_noticed_though_a_forked_child_keeps_its_end_of_the_
             with pytest.raises(DatabaseSaidError, match=r"process \d+, .* has ended"):
                 answer.result(PATIENCE_S)
         finally:
-            for one in copies:
-                os.close(one)
+            for descriptor in copies:
+                os.close(descriptor)
     with closing(file.connect()) as again:
         assert again.rows("SELECT 1") == [(1,)]
 

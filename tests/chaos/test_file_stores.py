@@ -90,9 +90,9 @@ def ids(kind: Kind, folder: Path) -> list[int]:
         return []
 
 
-def check_whole(found: list[int]) -> None:
+def check_whole(numbers: list[int]) -> None:
     """Whole batches, each once, from the first on."""
-    assert found == expected(range(len(found) // ROWS))
+    assert numbers == expected(range(len(numbers) // ROWS))
 
 
 def check_ledger(kind: Kind, folder: Path) -> None:
@@ -134,10 +134,10 @@ class Watcher:
         before = 0
         try:
             while not self._enough.wait(_PAUSE_S):
-                found = ids(self._kind, self._folder)
-                check_whole(found)
-                assert len(found) >= before, "rows that were committed are gone"
-                before = len(found)
+                numbers = ids(self._kind, self._folder)
+                check_whole(numbers)
+                assert len(numbers) >= before, "rows that were committed are gone"
+                before = len(numbers)
                 self.looks += 1
         except Exception as error:  # noqa: BLE001 - told by the test
             self.problem = repr(error)

@@ -70,17 +70,17 @@ class MeddledSink(BrokenSink):
 def test_nobody_writes_in_the_middle_of_a_commit_after_the_process_has_used_the_file(
     kind: Kind, tmp_path: Path
 ) -> None:
-    path, said = tmp_path / f"flights.{kind}", []
+    path, outputs = tmp_path / f"flights.{kind}", []
     sink = open_sink(kind, path, "flights")
 
     def meddle() -> None:
         for use in MEDDLING:
             use(path)
         with neighbour("intruder", kind, path) as intruder:
-            said.append(intruder.communicate()[0])
+            outputs.append(intruder.communicate()[0])
 
     Job(sink.store).start().run((MeddledSink(sink, meddle), [[(1, 1)]]))
-    assert said == ["locked\n"]
+    assert outputs == ["locked\n"]
     assert sink.recount().rows == 1
 
 
@@ -91,8 +91,8 @@ def used(path: Path) -> Iterator[None]:
 
     def use() -> None:
         while not enough.is_set():
-            for one in MEDDLING:
-                one(path)
+            for action in MEDDLING:
+                action(path)
 
     thread = threading.Thread(target=use)
     thread.start()

@@ -87,10 +87,10 @@ class World:
         with psycopg.connect(self.stores[store]) as connection:
             if connection.execute("SELECT to_regclass('directkafka_ledger')").fetchone() == (None,):
                 return []
-            found = connection.execute("SELECT progress FROM directkafka_ledger WHERE batch_id >= 0").fetchall()
+            rows = connection.execute("SELECT progress FROM directkafka_ledger WHERE batch_id >= 0").fetchall()
         return sorted(
             (part["topic"], part["partition"], offset)
-            for (progress,) in found
+            for (progress,) in rows
             for part in progress
             for offset in range(part["end"])
         )
@@ -101,8 +101,8 @@ class World:
     def check(self) -> int:
         """Each store is of one moment: what its ledger counts is there, and nothing else."""
         rows, dead = self.places(0, "records"), self.places(1, "letters")
-        assert rows == [place for place in self.done(0) if place not in self.bad()]
-        assert dead == [place for place in self.done(1) if place in self.bad()]
+        assert rows == [position for position in self.done(0) if position not in self.bad()]
+        assert dead == [position for position in self.done(1) if position in self.bad()]
         return len(self.done(0))
 
 

@@ -40,15 +40,17 @@ def stopped_worker(driver: psutil.Process) -> psutil.Process:
     deadline = time.monotonic() + PATIENCE_S
     while time.monotonic() < deadline:
         with suppress(psutil.NoSuchProcess):
-            for one in driver.children(recursive=True):
-                if one.status() == psutil.STATUS_STOPPED:
-                    return one
+            for child in driver.children(recursive=True):
+                if child.status() == psutil.STATUS_STOPPED:
+                    return child
         time.sleep(0.05)
     raise AssertionError("no worker has stopped")
 
 
 def executor_of(worker: psutil.Process) -> psutil.Process:
-    return next(one for one in worker.parents() if "CoarseGrainedExecutorBackend" in " ".join(one.cmdline()))
+    return next(
+        process for process in worker.parents() if "CoarseGrainedExecutorBackend" in " ".join(process.cmdline())
+    )
 
 
 def test_an_executor_killed_after_a_task_wrote_its_rows_costs_a_batch_and_no_record(
@@ -74,6 +76,6 @@ def test_an_executor_killed_after_a_task_wrote_its_rows_costs_a_batch_and_no_rec
             worker.resume()
         assert driver.wait() == 0, driver.messages()
     wait_until_stable(servers, target)
-    found = sorted(int(one.value) for one in read_committed(servers, target))
-    assert found == list(range(COUNT))
+    numbers = sorted(int(record.value) for record in read_committed(servers, target))
+    assert numbers == list(range(COUNT))
     assert still_open(servers, f"directkafka.{name}") == []

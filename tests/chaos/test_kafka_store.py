@@ -72,8 +72,8 @@ class Reader:
 
     def _read(self) -> None:
         while not self._is_over.is_set():
-            if isinstance(found := poll(self._consumer, 0.05), Record):
-                self.seen.append(found)
+            if isinstance(record := poll(self._consumer, 0.05), Record):
+                self.seen.append(record)
 
     def stop(self) -> None:
         self._is_over.set()
@@ -110,8 +110,8 @@ class World:
     def check_committed_until(self, count: int) -> None:
         """These records are committed, and no others."""
         wait_until_stable(self.servers, self.topic)
-        found = read_committed(self.servers, self.topic)
-        assert sorted(value_of(one)["number"] for one in found) == list(range(count))
+        records = read_committed(self.servers, self.topic)
+        assert sorted(value_of(record)["number"] for record in records) == list(range(count))
 
     def check_batches_are_whole(self) -> None:
         """Of a batch a reader sees now all records, in all partitions, or none; also while a dead driver's is open.
@@ -119,8 +119,8 @@ class World:
         The markers of a transaction that has ended come one partition after the other, and are waited for.
         """
         still_open(self.servers, self.prefix)
-        found = read_committed(self.servers, self.topic)
-        sizes = Counter((value_of(one)["batch"], value_of(one)["attempt"]) for one in found)
+        records = read_committed(self.servers, self.topic)
+        sizes = Counter((value_of(record)["batch"], value_of(record)["attempt"]) for record in records)
         assert set(sizes.values()) <= {BATCH}
 
     def check(self, count: int = COUNT) -> list[Record]:
@@ -128,16 +128,18 @@ class World:
         assert still_open(self.servers, self.prefix) == []
         wait_until_stable(self.servers, self.topic)
         wait_until_stable(self.servers, self.ledger)
-        found = sorted(read_committed(self.servers, self.topic))
-        assert sorted(value_of(one)["number"] for one in found) == list(range(count))
+        records = sorted(read_committed(self.servers, self.topic))
+        assert sorted(value_of(record)["number"] for record in records) == list(range(count))
         attempts = defaultdict(set)
-        for one in found:
-            attempts[value_of(one)["batch"]].add(value_of(one)["attempt"])
-        assert {batch: len(some) for batch, some in attempts.items()} == dict.fromkeys(range(1, count // BATCH + 1), 1)
+        for record in records:
+            attempts[value_of(record)["batch"]].add(value_of(record)["attempt"])
+        assert {batch: len(batch_attempts) for batch, batch_attempts in attempts.items()} == dict.fromkeys(
+            range(1, count // BATCH + 1), 1
+        )
         for partition in range(PARTITIONS):
-            seen = [one for one in self.reader.seen if one.partition == partition]
-            assert seen == [one for one in found if one.partition == partition][: len(seen)]
-        return found
+            seen = [record for record in self.reader.seen if record.partition == partition]
+            assert seen == [record for record in records if record.partition == partition][: len(seen)]
+        return records
 
 
 @pytest.fixture

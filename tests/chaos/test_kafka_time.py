@@ -133,5 +133,5 @@ def test_a_ledger_whose_older_records_are_compacted_away_says_all_the_same(world
 
 
 def ledger_records(world: World) -> list[bytes | None]:
-    found = consume(world.servers, world.ledger, isolation_level="read_committed")
-    return [value for _, key, value, *_ in found if key == PIPELINE.encode()]
+    records = consume(world.servers, world.ledger, isolation_level="read_committed")
+    return [value for _, key, value, *_ in records if key == PIPELINE.encode()]

@@ -113,7 +113,7 @@ class World:
 
     def visible(self) -> list[str]:
         """What a reader sees, whatever is open."""
-        return sorted(one.value.decode() for one in read_committed(self.servers, self.target))
+        return sorted(record.value.decode() for record in read_committed(self.servers, self.target))
 
     def values(self) -> list[str]:
         """What is committed; nothing else may be there or be open."""
@@ -195,6 +195,6 @@ def test_a_pipeline_changed_between_a_crash_and_its_restart_has_every_record_onc
     add_partitions(world.servers, world.target, PARTITIONS + 2)
     add_partitions(world.servers, world.source, PARTITIONS + 1)
     world.run(word="changed", inline_bytes_max=1 << 20, more='minPartitions = "7"')
-    found = world.values()
-    assert {one for one in found if one.startswith("number")} == set(before)
-    assert sorted(int(one.partition(" ")[2]) for one in found) == list(range(COUNT))
+    values = world.values()
+    assert {value for value in values if value.startswith("number")} == set(before)
+    assert sorted(int(value.partition(" ")[2]) for value in values) == list(range(COUNT))

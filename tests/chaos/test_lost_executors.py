@@ -54,6 +54,6 @@ def test_each_record_is_a_row_or_a_letter_whenever_an_executor_dies_between_the_
             connection.execute(f'SELECT topic, partition, "offset" FROM {table}').fetchall()  # type: ignore[call-overload]
             for table in ("records", "rejected")
         )
-    found = Counter([*rows, *dead_letters])
-    assert (len(found), set(found.values())) == (rounds * BATCH, {1})
+    occurrences = Counter([*rows, *dead_letters])
+    assert (len(occurrences), set(occurrences.values())) == (rounds * BATCH, {1})
     assert dead_letters

@@ -130,7 +130,9 @@ def test_an_executor_that_is_lost_with_rows_staged_costs_an_attempt_and_no_recor
     job = replace(job, carrier=carrier, inline_bytes_max=0, master="local-cluster[2,1,1024]", conf=IMPATIENT)
     with running(job.start(faults="task.staged@2=stop")) as driver:
         worker = until(lambda: stopped_below(driver.process.pid), "no worker stood still")
-        executor = next(one for one in worker.parents() if "CoarseGrainedExecutorBackend" in " ".join(one.cmdline()))
+        executor = next(
+            process for process in worker.parents() if "CoarseGrainedExecutorBackend" in " ".join(process.cmdline())
+        )
         executor.send_signal(number)
         # Its daemon may have ended it: that goes with an executor that is killed.
         with suppress(psutil.NoSuchProcess):

@@ -68,10 +68,10 @@ def clicks(batch):
 
 @pytest.fixture
 def registry() -> Iterator[RegistryServer]:
-    with registry_running() as found:
-        found.add(1, OLD)
-        found.add(2, NEW)
-        yield found
+    with registry_running() as server:
+        server.add(1, OLD)
+        server.add(2, NEW)
+        yield server
 
 
 @pytest.fixture

@@ -76,13 +76,13 @@ class World:
         with sink.dead_letters().opened() as rows:
             return sorted(rows('SELECT "offset", replays, replay_claim FROM rejected', ()))
 
-    def offsets(self, place: Place) -> list[int]:
-        return [offset for offset, _ in place.rows()]
+    def offsets(self, target: Place) -> list[int]:
+        return [offset for offset, _ in target.rows()]
 
     def check(self) -> None:
         """The rule of this module, at the end of a replay."""
-        for place in self.places:
-            assert self.offsets(place) == MENDED
+        for target in self.places:
+            assert self.offsets(target) == MENDED
         left = self.left()
         assert [offset for offset, _, _ in left] == AGAIN
         assert all(replays >= 1 and claim is None for _, replays, claim in left)
@@ -106,9 +106,9 @@ def write_dead_letters(dead_letters: Place) -> None:
 
 @pytest.fixture
 def one_file(tmp_path: Path) -> World:
-    place = Place("sqlite", str(tmp_path / "air.db"))
-    write_dead_letters(place)
-    return World(tmp_path, (place,), place)
+    target = Place("sqlite", str(tmp_path / "air.db"))
+    write_dead_letters(target)
+    return World(tmp_path, (target,), target)
 
 
 @pytest.fixture
@@ -272,5 +272,5 @@ def test_the_command_killed_at_a_step_and_given_again_loses_and_doubles_no_recor
         assert dead_letters.fetchall() == [(number, "like %11%") for number in rejected]
     # A batch that was committed before the answer came left those alone that were rejected again.
     tried = len(rejected) if point == "commit.answered@3" else sum("1" in str(number) for number in range(300))
-    assert sum(one["letters"] for one in again.reports) == tried
-    assert sum(one["rejected_again"] for one in again.reports) == len(rejected)
+    assert sum(report["letters"] for report in again.reports) == tried
+    assert sum(report["rejected_again"] for report in again.reports) == len(rejected)

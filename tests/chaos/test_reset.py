@@ -72,11 +72,11 @@ def run_reset(places: Sequence[Place], offset: int, rows: str, records: int = CO
     vars(reset_module)["SourceCluster"] = lambda _: Topic(records)
     source = SourceOptions.parse({"kafka.bootstrap.servers": "b:1", "subscribe": TOPIC.topic}, streaming=True)
     request = ResetRequest(to=Exact(offset), rows=RowsPolicy(rows) if rows else None)
-    Reset(PIPELINE, source, route_outputs([place.sink() for place in places]), request).run()
+    Reset(PIPELINE, source, route_outputs([target.sink() for target in places]), request).run()
 
 
-def entry_of(place: Place) -> LedgerEntry:
-    store = place.sink().store
+def entry_of(target: Place) -> LedgerEntry:
+    store = target.sink().store
     try:
         entry = store.read(PIPELINE)
         assert entry is not None
@@ -85,8 +85,8 @@ def entry_of(place: Place) -> LedgerEntry:
         store.close()
 
 
-def offsets_in(place: Place) -> list[int]:
-    with place.sink().dead_letters().opened() as rows:
+def offsets_in(target: Place) -> list[int]:
+    with target.sink().dead_letters().opened() as rows:
         return sorted(int(row[0]) for row in rows('SELECT "offset" FROM flights', ()))
 
 
@@ -95,11 +95,11 @@ def ran(function: Any, *arguments: Any, folder: Path, faults: str = "", ends_wit
         assert driver.wait() == ends_with, driver.messages()
 
 
-def check(place: Place, *, done: int, offsets: Sequence[int]) -> None:
+def check(target: Place, *, done: int, offsets: Sequence[int]) -> None:
     """Ledger and table of one moment."""
-    entry = entry_of(place)
+    entry = entry_of(target)
     assert entry.ends() == {TOPIC: done}
-    assert offsets_in(place) == sorted(offsets)
+    assert offsets_in(target) == sorted(offsets)
     assert entry.total_rows.get("flights", entry.total_rows.get("public.flights")) == len(offsets)
 
 
@@ -137,14 +137,14 @@ def test_a_reset_killed_at_a_step_leaves_the_old_place_or_the_new_one_and_no_row
 ) -> None:
     ran(run_pipeline, places, COUNT, folder=tmp_path)
     ran(run_reset, places, BACK_TO, "delete", folder=tmp_path, faults=f"{point}=kill", ends_with=-signal.SIGKILL)
-    for place in places:
-        is_reset = entry_of(place).ends() == {TOPIC: BACK_TO}
+    for target in places:
+        is_reset = entry_of(target).ends() == {TOPIC: BACK_TO}
         done = BACK_TO if is_reset else COUNT
-        check(place, done=done, offsets=range(done))
+        check(target, done=done, offsets=range(done))
     # Ten more records are there by now. Whoever comes next brings the stores together.
     ran(run_pipeline, places, COUNT + 10, folder=tmp_path)
-    for place in places:
-        check(place, done=COUNT + 10, offsets=range(COUNT + 10))
+    for target in places:
+        check(target, done=COUNT + 10, offsets=range(COUNT + 10))
 
 
 @pytest.mark.slow
@@ -157,11 +157,11 @@ def test_a_reset_killed_at_a_step_leaves_the_old_place_or_the_new_one_and_no_row
 def test_rows_that_are_kept_come_a_second_time_and_are_counted(places: list[Place], tmp_path: Path) -> None:
     ran(run_pipeline, places, COUNT, folder=tmp_path)
     ran(run_reset, places, BACK_TO, "keep", folder=tmp_path)
-    for place in places:
-        check(place, done=BACK_TO, offsets=range(COUNT))
+    for target in places:
+        check(target, done=BACK_TO, offsets=range(COUNT))
     ran(run_pipeline, places, COUNT, folder=tmp_path)
-    for place in places:
-        check(place, done=COUNT, offsets=[*range(COUNT), *range(BACK_TO, COUNT)])
+    for target in places:
+        check(target, done=COUNT, offsets=[*range(COUNT), *range(BACK_TO, COUNT)])
 
 
 @pytest.mark.slow
@@ -170,9 +170,9 @@ def test_what_is_skipped_is_never_read_and_its_number_is_kept(places: list[Place
     ran(run_pipeline, places, COUNT, folder=tmp_path)
     ran(run_reset, places, COUNT + 5, "delete", COUNT + 10, folder=tmp_path)
     ran(run_pipeline, places, COUNT + 10, folder=tmp_path)
-    for place in places:
-        check(place, done=COUNT + 10, offsets=[*range(COUNT), *range(COUNT + 5, COUNT + 10)])
-        assert entry_of(place).total_rows["(offsets that a reset skipped)"] == 5
+    for target in places:
+        check(target, done=COUNT + 10, offsets=[*range(COUNT), *range(COUNT + 5, COUNT + 10)])
+        assert entry_of(target).total_rows["(offsets that a reset skipped)"] == 5
 
 
 @pytest.mark.parametrize("places", [("postgres",)], ids=", ".join, indirect=True)
@@ -195,16 +195,16 @@ def test_a_reset_finishes_what_another_one_has_begun_and_does_nothing_else(place
     ran(run_pipeline, places, COUNT, folder=tmp_path)
     ran(run_reset, places, BACK_TO, "delete", folder=tmp_path, faults="commit.answered@1=kill",
         ends_with=-signal.SIGKILL)  # fmt: skip
-    assert [entry_of(place).ends()[TOPIC] for place in places] == [BACK_TO, COUNT]
+    assert [entry_of(target).ends()[TOPIC] for target in places] == [BACK_TO, COUNT]
     ran(run_reset, places, 4, "", folder=tmp_path)
-    for place in places:
-        check(place, done=BACK_TO, offsets=range(BACK_TO))
+    for target in places:
+        check(target, done=BACK_TO, offsets=range(BACK_TO))
     ran(run_reset, places, 4, "delete", folder=tmp_path)
-    for place in places:
-        check(place, done=4, offsets=range(4))
+    for target in places:
+        check(target, done=4, offsets=range(4))
     ran(run_pipeline, places, COUNT, folder=tmp_path)
-    for place in places:
-        check(place, done=COUNT, offsets=range(COUNT))
+    for target in places:
+        check(target, done=COUNT, offsets=range(COUNT))
 
 
 @pytest.mark.parametrize("places", [("postgres", "sqlite")], ids=", ".join, indirect=True)
@@ -212,13 +212,13 @@ def test_stores_that_a_killed_driver_left_one_batch_apart_are_reset_together(
     places: list[Place], tmp_path: Path
 ) -> None:
     ran(run_pipeline, places, COUNT, folder=tmp_path, faults="commit.answered@5=kill", ends_with=-signal.SIGKILL)
-    assert [entry_of(place).ends()[TOPIC] for place in places] == [2 * BATCH, BATCH]
+    assert [entry_of(target).ends()[TOPIC] for target in places] == [2 * BATCH, BATCH]
     ran(run_reset, places, 5, "delete", folder=tmp_path)
-    for place in places:
-        check(place, done=5, offsets=range(5))
+    for target in places:
+        check(target, done=5, offsets=range(5))
     ran(run_pipeline, places, COUNT, folder=tmp_path)
-    for place in places:
-        check(place, done=COUNT, offsets=range(COUNT))
+    for target in places:
+        check(target, done=COUNT, offsets=range(COUNT))
 
 
 @pytest.mark.slow
@@ -234,7 +234,7 @@ def test_a_reset_whose_rows_a_store_does_not_let_go_is_finished_without_that(
         )
     # Only a row that is deleted calls the trigger, so that it is found out in the commit.
     ran(run_reset, places, BACK_TO, "delete", folder=tmp_path, ends_with=1)
-    assert [entry_of(place).ends()[TOPIC] for place in places] == [BACK_TO, COUNT]
+    assert [entry_of(target).ends()[TOPIC] for target in places] == [BACK_TO, COUNT]
     ran(run_pipeline, places, COUNT, folder=tmp_path, ends_with=1)
     ran(run_reset, places, BACK_TO, "keep", folder=tmp_path)
     check(places[0], done=BACK_TO, offsets=range(BACK_TO))

@@ -60,8 +60,8 @@ def check(dsn: str) -> int:
     """Each table has exactly the records of its kind that the ledger counts; how many those are."""
     with psycopg.connect(dsn) as connection:
         connection.isolation_level = psycopg.IsolationLevel.REPEATABLE_READ
-        found = connection.execute("SELECT relname::text FROM pg_class WHERE relkind = 'r'").fetchall()
-        there = {name for (name,) in found}
+        tables = connection.execute("SELECT relname::text FROM pg_class WHERE relkind = 'r'").fetchall()
+        there = {name for (name,) in tables}
         progress = []
         if "directkafka_ledger" in there:
             entries = connection.execute("SELECT progress FROM directkafka_ledger WHERE batch_id >= 0").fetchall()
@@ -73,7 +73,7 @@ def check(dsn: str) -> int:
                 query = f'SELECT number, "offset" * {PARTITIONS} + partition FROM {table} ORDER BY 1'
                 rows = connection.execute(query).fetchall()  # type: ignore[call-overload]
             assert [number for number, _ in rows] == sorted(number for number in done if number % 2 == odd)
-            assert all(number == place for number, place in rows)
+            assert all(number == position for number, position in rows)
         return len(done)
 
 

@@ -143,8 +143,8 @@ def test_a_driver_killed_between_two_commits_leaves_two_equal_databases(
     file.write_text(FILE.format(trigger="100ms", **values))
     with running(
         PipelineProcess(file, {**os.environ, **world, "DIRECTKAFKA_FAULTS": f"{point}=kill"}, tmp_path)
-    ) as one:
-        assert one.wait() == -signal.SIGKILL, one.messages()
+    ) as driver:
+        assert driver.wait() == -signal.SIGKILL, driver.messages()
     assert batch_id(database) - batch_id(second_database) == first_ahead
     assert len(rows(database)) < COUNT
 
@@ -182,8 +182,8 @@ def test_a_driver_with_spark_killed_between_two_of_three_commits_leaves_equal_st
     file.write_text(THREE.format(trigger="100ms", **values))
     with running(
         PipelineProcess(file, {**os.environ, **world, "DIRECTKAFKA_FAULTS": f"{point}=kill"}, tmp_path)
-    ) as one:
-        assert one.wait() == -signal.SIGKILL, one.messages()
+    ) as driver:
+        assert driver.wait() == -signal.SIGKILL, driver.messages()
 
     for variable, value in world.items():
         monkeypatch.setenv(variable, value)

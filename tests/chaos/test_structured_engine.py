@@ -60,7 +60,7 @@ def job(kafka_broker: KafkaBroker, create_topic: Callable[..., str], database: s
 def noted_by_spark(job: Job) -> int:
     """Number of the last batch that Spark has noted as done."""
     assert job.checkpoint is not None
-    return max((int(one.name) for one in (job.checkpoint / "commits").glob("[0-9]*")), default=-1)
+    return max((int(path.name) for path in (job.checkpoint / "commits").glob("[0-9]*")), default=-1)
 
 
 @pytest.mark.slow
@@ -162,8 +162,8 @@ def test_a_query_killed_between_two_stores_writes_to_the_second_alone(
     write("100ms")
     with running(
         PipelineProcess(file, {**os.environ, **world, "DIRECTKAFKA_FAULTS": f"{point}=kill"}, job.folder)
-    ) as one:
-        assert one.wait() == -signal.SIGKILL, one.messages()
+    ) as driver:
+        assert driver.wait() == -signal.SIGKILL, driver.messages()
     assert (batch_id(job.dsn), batch_id(second_database)) == (killed_in, killed_in - 1)
 
     for name, value in world.items():

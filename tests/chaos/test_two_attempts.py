@@ -12,16 +12,16 @@ pytestmark = [pytest.mark.real, pytest.mark.slow]
 
 
 @pytest.fixture(scope="module")
-def found(tmp_path_factory: pytest.TempPathFactory) -> dict[str, Any]:
+def outcomes(tmp_path_factory: pytest.TempPathFactory) -> dict[str, Any]:
     """What the program saw, without Spark's own guard."""
     folder = tmp_path_factory.mktemp("two_attempts")
     answer: dict[str, Any] = run_program(two_attempts, str(folder), folder=folder)
     return answer
 
 
-def test_rows_of_which_there_are_two_versions_are_read_by_nobody(found: dict[str, Any]) -> None:
-    assert "1 of 3 blocks of rows that are computed once were computed by two attempts" in found["both"]["error"]
+def test_rows_of_which_there_are_two_versions_are_read_by_nobody(outcomes: dict[str, Any]) -> None:
+    assert "1 of 3 blocks of rows that are computed once were computed by two attempts" in outcomes["both"]["error"]
 
 
-def test_an_attempt_that_is_left_when_the_job_is_over_is_waited_for(found: dict[str, Any]) -> None:
-    assert found["late"] == {"left": 0, "versions": 1}
+def test_an_attempt_that_is_left_when_the_job_is_over_is_waited_for(outcomes: dict[str, Any]) -> None:
+    assert outcomes["late"] == {"left": 0, "versions": 1}

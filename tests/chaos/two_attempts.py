@@ -120,10 +120,10 @@ def running(spark: SparkSession) -> int:
 
 def versions(kept: DataFrame) -> int:
     """How many different rows readers on all executors saw for one partition."""
-    found: dict[int, set[str]] = {}
+    chances: dict[int, set[str]] = {}
     for number, chance in reduce(DataFrame.union, [kept] * READS).collect():
-        found.setdefault(number, set()).add(chance)
-    return max(map(len, found.values()))
+        chances.setdefault(number, set()).add(chance)
+    return max(map(len, chances.values()))
 
 
 def keep(spark: SparkSession, folder: Path, *, is_late: bool) -> dict[str, Any]:
@@ -143,17 +143,17 @@ def keep(spark: SparkSession, folder: Path, *, is_late: bool) -> dict[str, Any]:
         left = running(spark)
         (files / "straggler-may-end").touch()
         until(lambda: running(spark) == 0, "an attempt does not end")
-        found = {"left": left, "versions": versions(kept)}
+        outcome = {"left": left, "versions": versions(kept)}
         keeper.check()
-        return found
+        return outcome
 
 
 def main(folder: str) -> None:
     # Spark's own guard, which 4.2 does not have.
     guard = os.environ.get("GUARD", "false")
     spark = local_cluster(folder, spark__checkpoint__local__verifyChecksum__enabled=guard)
-    found = {name: keep(spark, Path(folder), is_late=name == "late") for name in ("both", "late")}
-    print(json.dumps(found), flush=True)
+    outcomes = {name: keep(spark, Path(folder), is_late=name == "late") for name in ("both", "late")}
+    print(json.dumps(outcomes), flush=True)
     spark.stop()
 
 

@@ -48,5 +48,5 @@ class DeltaHarness:
         folder = self.folder / "flights"
         lines = [line for path in (folder / "_delta_log").glob("*.json") for line in path.read_text().splitlines()]
         named = {action["add"]["path"] for action in map(json.loads, lines) if "add" in action}
-        found = {path.name for path in folder.rglob("*part-*")}
-        return sorted((found - named) | {path.name for path in self.folder.rglob(".*.tmp")})
+        file_names = {path.name for path in folder.rglob("*part-*")}
+        return sorted((file_names - named) | {path.name for path in self.folder.rglob(".*.tmp")})

@@ -32,11 +32,11 @@ class FilesHarness:
 
     def rows(self, sink: ParquetSink) -> list[tuple[Any, ...]]:
         try:
-            found = committed_files(self.folder, sink.name)
+            files = committed_files(self.folder, sink.name)
         except SchemaMismatchError:
             return []
-        rows = found.dataset().to_table().to_pylist()
-        assert len(rows) == found.rows
+        rows = files.dataset().to_table().to_pylist()
+        assert len(rows) == files.rows
         return sorted((row["id"], row["flights"]) for row in rows)
 
     def leftovers(self) -> list[str]:

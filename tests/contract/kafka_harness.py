@@ -67,7 +67,7 @@ class AsRecords:
 
 
 def _as_records(rows: pa.Table) -> pa.Table:
-    keys = [str(one).encode() for one in rows.column("id").to_pylist()]
+    keys = [str(number).encode() for number in rows.column("id").to_pylist()]
     values = [json.dumps(list(row.values())).encode() for row in rows.to_pylist()]
     return pa.table({"key": pa.array(keys, pa.binary()), "value": pa.array(values, pa.binary())})
 
@@ -130,9 +130,9 @@ def still_open(servers: str, prefix: str) -> list[str]:
     with closing(KafkaClient(ClientOptions(bootstrap_servers=tuple(servers.split(","))))) as client:
         deadline = time.monotonic() + WAIT_S
         while True:
-            found = open_transactions(client, prefix)
-            if all(one.state == "Ongoing" for one in found) or time.monotonic() > deadline:
-                return [str(one) for one in found]
+            transactions = open_transactions(client, prefix)
+            if all(transaction.state == "Ongoing" for transaction in transactions) or time.monotonic() > deadline:
+                return [str(transaction) for transaction in transactions]
             time.sleep(0.02)
 
 
@@ -141,7 +141,7 @@ def wait_until_stable(servers: str, topic: str) -> None:
     with closing(KafkaClient(ClientOptions(bootstrap_servers=tuple(servers.split(","))))) as client:
         stable = AdminClient(client, isolation_level="read_committed")
         every = AdminClient(client, isolation_level="read_uncommitted")
-        places = [TopicPartition(topic, one) for one in every.topics([topic])[topic].leaders]
+        places = [TopicPartition(topic, partition) for partition in every.topics([topic])[topic].leaders]
         deadline = time.monotonic() + WAIT_S
         while True:
             wanted = dict.fromkeys(places, -1)
@@ -176,7 +176,7 @@ def committed_consumer(servers: str, topic: str) -> Consumer:
         }
     )
     partitions = consumer.list_topics(topic, timeout=WAIT_S).topics[topic].partitions
-    consumer.assign([Place(topic, one, 0) for one in partitions])
+    consumer.assign([Place(topic, partition, 0) for partition in partitions])
     return consumer
 
 
@@ -199,14 +199,14 @@ def poll(consumer: Consumer, timeout_s: float) -> Record | int | None:
 def read_committed(servers: str, topic: str) -> list[Record]:
     """Every committed record, once no transaction is open in the topic."""
     with closing(committed_consumer(servers, topic)) as consumer:
-        found: list[Record] = []
+        records: list[Record] = []
         ended: set[int] = set()
         deadline = time.monotonic() + WAIT_S
         while len(ended) < len(consumer.assignment()):
             assert time.monotonic() < deadline, f"only the ends of {ended} came"
             match poll(consumer, 0.5):
                 case Record() as record:
-                    found.append(record)
+                    records.append(record)
                 case int(partition):
                     ended.add(partition)
-    return found
+    return records

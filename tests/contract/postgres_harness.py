@@ -43,12 +43,12 @@ class PostgresHarness:
     def rows(self, sink: PostgresSink) -> list[tuple[Any, ...]]:
         with psycopg.connect(self.dsn) as connection:
             try:
-                found = connection.execute(sql.SQL("SELECT * FROM {}").format(sql.Identifier(*sink.name.split("."))))
+                cursor = connection.execute(sql.SQL("SELECT * FROM {}").format(sql.Identifier(*sink.name.split("."))))
             except psycopg.errors.UndefinedTable:
                 return []
-            return sorted(found.fetchall())
+            return sorted(cursor.fetchall())
 
     def leftovers(self) -> list[str]:
         with psycopg.connect(self.dsn) as connection:
-            found = connection.execute("SELECT relname FROM pg_class WHERE relname LIKE 'directkafka_stage%'")
-            return [name for (name,) in found.fetchall()]
+            cursor = connection.execute("SELECT relname FROM pg_class WHERE relname LIKE 'directkafka_stage%'")
+            return [name for (name,) in cursor.fetchall()]

@@ -60,8 +60,8 @@ class OwnOffsets:
         return connection.isolation_level is not None or connection.in_transaction
 
     def stored(self, connection: sqlite3.Connection, stream: str) -> list[tuple[str, int, int]]:
-        found = connection.execute("SELECT name, at FROM positions WHERE name LIKE ?", (f"{stream}/%",)).fetchall()
-        return [(*self._parsed(name), at) for name, at in found]
+        rows = connection.execute("SELECT name, at FROM positions WHERE name LIKE ?", (f"{stream}/%",)).fetchall()
+        return [(*self._parsed(name), at) for name, at in rows]
 
     def start(self, connection: sqlite3.Connection, stream: str, offsets: Sequence[tuple[str, int, int]]) -> None:
         rows = [(f"{stream}/{topic}/{partition}", at) for topic, partition, at in offsets]
@@ -72,10 +72,15 @@ class OwnOffsets:
     ) -> set[TopicPartition]:
         statement = "UPDATE positions SET at = ? WHERE name = ? AND at = ?"
         return {
-            one.topic_partition
-            for one in ranges
+            offset_range.topic_partition
+            for offset_range in ranges
             if connection.execute(
-                statement, (one.until_offset, f"{stream}/{one.topic}/{one.partition}", one.from_offset)
+                statement,
+                (
+                    offset_range.until_offset,
+                    f"{stream}/{offset_range.topic}/{offset_range.partition}",
+                    offset_range.from_offset,
+                ),
             ).rowcount
         }
 
@@ -142,7 +147,7 @@ class Place:
 @pytest.fixture(
     params=["sqlite", "duckdb", "own", *(pytest.param(name, marks=pytest.mark.real) for name in ("postgres", "mysql"))]
 )
-def place(request: pytest.FixtureRequest, tmp_path: Path) -> Place:
+def results_database(request: pytest.FixtureRequest, tmp_path: Path) -> Place:
     path = tmp_path / "flights.db"
     match request.param:
         case "sqlite":
@@ -168,37 +173,37 @@ def mysql_connection(url: str) -> pymysql.Connection:
 
 
 @pytest.fixture
-def started(place: Place) -> OffsetStore:
-    store = place.store()
+def started(results_database: Place) -> OffsetStore:
+    store = results_database.store()
     store.preload({FIRST: 0, SECOND: 100})
-    place.make_results()
+    results_database.make_results()
     return store
 
 
-def test_a_stream_that_has_never_run_has_no_offsets_and_a_first_run_is_preloaded(place: Place) -> None:
-    store = place.store()
-    assert isinstance(place.database, OffsetDatabase)
+def test_a_stream_that_has_never_run_has_no_offsets_and_a_first_run_is_preloaded(results_database: Place) -> None:
+    store = results_database.store()
+    assert isinstance(results_database.database, OffsetDatabase)
     assert store.load() == {}
     assert store.preload({FIRST: 5}) == {FIRST: 5}
-    with place.transaction() as connection:
+    with results_database.transaction() as connection:
         store.advance(connection, [OffsetRange("flights", 0, 5, 9)])
     # A partition that came later starts where it is told, the other one stays where it is.
     assert store.preload({FIRST: 0, SECOND: 3}) == {FIRST: 9, SECOND: 3}
-    assert place.store("other").load() == {}
+    assert results_database.store("other").load() == {}
 
 
-def test_offsets_move_with_the_results_or_not_at_all(place: Place, started: OffsetStore) -> None:
+def test_offsets_move_with_the_results_or_not_at_all(results_database: Place, started: OffsetStore) -> None:
     with pytest.raises(ZeroDivisionError):
-        place.process(started, DONE, is_interrupted=True)
-    assert (started.load(), place.results()) == ({FIRST: 0, SECOND: 100}, [])
-    with place.transaction() as connection:
-        place.insert(connection, 1)
+        results_database.process(started, DONE, is_interrupted=True)
+    assert (started.load(), results_database.results()) == ({FIRST: 0, SECOND: 100}, [])
+    with results_database.transaction() as connection:
+        results_database.insert(connection, 1)
         started.advance(connection, [DONE, OffsetRange("flights", 1, 100, 100)], rows=10)
-    assert (started.load(), place.results()) == ({FIRST: 10, SECOND: 100}, [1])
+    assert (started.load(), results_database.results()) == ({FIRST: 10, SECOND: 100}, [1])
 
 
 @pytest.mark.parametrize(
-    ("moved", "expected", "found"),
+    ("moved", "expected", "stored"),
     [
         (OffsetRange("flights", 1, 90, 110), "flights-1 at 90", "flights-1 at 100"),
         (OffsetRange("flights", 1, 110, 120), "flights-1 at 110", "flights-1 at 100"),
@@ -207,46 +212,50 @@ def test_offsets_move_with_the_results_or_not_at_all(place: Place, started: Offs
     ids=["would double", "would lose", "unknown partition"],
 )
 def test_a_range_that_does_not_start_where_the_stream_is_moves_nothing(
-    place: Place, started: OffsetStore, moved: OffsetRange, expected: str, found: str
+    results_database: Place, started: OffsetStore, moved: OffsetRange, expected: str, stored: str
 ) -> None:
     with pytest.raises(StoredOffsetError) as raised:
-        place.process(started, DONE, moved)
-    assert (raised.value.expected, raised.value.found, raised.value.is_done) == (expected, found, False)
+        results_database.process(started, DONE, moved)
+    assert (raised.value.expected, raised.value.found, raised.value.is_done) == (expected, stored, False)
     assert isinstance(raised.value, OffsetMismatchError)
-    assert (started.load(), place.results()) == ({FIRST: 0, SECOND: 100}, [])
+    assert (started.load(), results_database.results()) == ({FIRST: 0, SECOND: 100}, [])
 
 
-def test_a_range_that_was_processed_before_is_refused_and_said_to_be_done(place: Place, started: OffsetStore) -> None:
+def test_a_range_that_was_processed_before_is_refused_and_said_to_be_done(
+    results_database: Place, started: OffsetStore
+) -> None:
     """A task that is tried again after its commit rolls its rows back, and need not fail."""
     both, begun = [DONE, OffsetRange("flights", 1, 100, 120)], OffsetRange("flights", 2, 7, 7)
-    with place.transaction() as connection:
+    with results_database.transaction() as connection:
         started.advance(connection, [*both, begun])
     for again in (both, [DONE], [*both, begun]):
         with pytest.raises(StoredOffsetError) as raised:
-            place.process(started, *again)
+            results_database.process(started, *again)
         assert raised.value.is_done
     # One of two partitions is done, the other one has moved or stands elsewhere: nothing may be taken for done.
     for second in (OffsetRange("flights", 1, 120, 130), OffsetRange("flights", 1, 100, 119)):
         with pytest.raises(StoredOffsetError) as raised:
-            place.process(started, DONE, second)
+            results_database.process(started, DONE, second)
         assert not raised.value.is_done
     assert started.load() == {FIRST: 10, SECOND: 120, THIRD: 7}
-    assert place.results() == []
+    assert results_database.results() == []
 
 
-def test_an_added_partition_begins_with_its_empty_range_and_goes_on(place: Place, started: OffsetStore) -> None:
-    with place.transaction() as connection:
+def test_an_added_partition_begins_with_its_empty_range_and_goes_on(
+    results_database: Place, started: OffsetStore
+) -> None:
+    with results_database.transaction() as connection:
         started.advance(connection, [DONE, OffsetRange("flights", 2, 7, 7)])
     assert started.load() == {FIRST: 10, SECOND: 100, THIRD: 7}
-    with place.transaction() as connection:
+    with results_database.transaction() as connection:
         started.advance(connection, [OffsetRange("flights", 2, 7, 9)])
     assert started.load()[THIRD] == 9
-    with pytest.raises(StoredOffsetError, match="flights-2 at 9"), place.transaction() as connection:
+    with pytest.raises(StoredOffsetError, match="flights-2 at 9"), results_database.transaction() as connection:
         started.advance(connection, [OffsetRange("flights", 2, 7, 7)])
 
 
-def test_rows_are_counted_against_the_range_less_its_known_gaps(place: Place, started: OffsetStore) -> None:
-    with place.transaction() as connection:
+def test_rows_are_counted_against_the_range_less_its_known_gaps(results_database: Place, started: OffsetStore) -> None:
+    with results_database.transaction() as connection:
         with pytest.raises(RecordCountError, match="9 records were processed, the ranges have 10"):
             started.advance(connection, [DONE], rows=9)
         with pytest.raises(RecordCountError, match="10 records were processed, the ranges have 9"):
@@ -255,17 +264,17 @@ def test_rows_are_counted_against_the_range_less_its_known_gaps(place: Place, st
     assert started.load()[FIRST] == 10
 
 
-def test_of_two_programs_with_one_range_one_moves_the_offset(place: Place, started: OffsetStore) -> None:
+def test_of_two_programs_with_one_range_one_moves_the_offset(results_database: Place, started: OffsetStore) -> None:
     """Both have written their rows by then."""
     outcomes: list[BaseException | None] = []
     begun = threading.Barrier(2)
 
     def process(number: int) -> None:
         try:
-            with place.transaction() as connection:
+            with results_database.transaction() as connection:
                 begun.wait(WAIT_S)
                 started.advance(connection, [DONE])
-                place.insert(connection, number)
+                results_database.insert(connection, number)
         except (StoredOffsetError, StoreUnavailableError) as error:
             outcomes.append(error)
         else:
@@ -276,13 +285,13 @@ def test_of_two_programs_with_one_range_one_moves_the_offset(place: Place, start
         thread.start()
     for thread in threads:
         thread.join(WAIT_S)
-    assert [type(one) for one in outcomes].count(type(None)) == 1, outcomes
+    assert [type(outcome) for outcome in outcomes].count(type(None)) == 1, outcomes
     assert len(outcomes) == 2
-    assert (started.load()[FIRST], len(place.results())) == (10, 1)
+    assert (started.load()[FIRST], len(results_database.results())) == (10, 1)
 
 
-def test_a_connection_that_commits_each_statement_is_refused(place: Place, started: OffsetStore) -> None:
-    with closing(place.connect()) as connection:
+def test_a_connection_that_commits_each_statement_is_refused(results_database: Place, started: OffsetStore) -> None:
+    with closing(results_database.connect()) as connection:
         if isinstance(connection, sqlite3.Connection):
             connection.isolation_level = None
         elif isinstance(connection, psycopg.Connection):
@@ -291,14 +300,14 @@ def test_a_connection_that_commits_each_statement_is_refused(place: Place, start
             connection.autocommit(True)
         with pytest.raises(OptionError, match="belong in one transaction"):
             started.advance(connection, [DONE])
-        place.execute(connection, "BEGIN")
+        results_database.execute(connection, "BEGIN")
         started.advance(connection, [DONE])
-        place.execute(connection, "COMMIT")
+        results_database.execute(connection, "COMMIT")
     assert started.load()[FIRST] == 10
 
 
-def test_it_travels(place: Place) -> None:
-    assert repr(pickle.loads(pickle.dumps(place.store()))) == repr(place.store())
+def test_it_travels(results_database: Place) -> None:
+    assert repr(pickle.loads(pickle.dumps(results_database.store()))) == repr(results_database.store())
 
 
 @pytest.mark.parametrize("make", [SQLiteOffsets, DuckDBOffsets])

@@ -132,7 +132,7 @@ JSON_TEXTS = st.recursive(
 ).map(json.dumps)
 LONG_JSON = st.sampled_from(['{"flights": {"0": ' + "9" * 5000 + "}}", '{"flights": {"' + "9" * 5000 + '": 1}}'])
 PEM = st.sampled_from(["-----BEGIN CERTIFICATE-----\né\n-----END CERTIFICATE-----", "-----BEGIN KEY-----"])
-HOSTILE_TEXTS = st.sampled_from([one for name, one in HOSTILE.items() if len(one) < 1_000])
+HOSTILE_TEXTS = st.sampled_from([text for name, text in HOSTILE.items() if len(text) < 1_000])
 UNITS = st.sampled_from(["ms", " s", "m", ".h", ".5 d", "\tyears", ""])
 DURATIONS = st.tuples(DIGITS, UNITS).map("".join)
 TEXTS = WORDS | DIGITS | JSON_TEXTS | LONG_JSON | DEEP | PEM | HOSTILE_TEXTS | DURATIONS | st.text(max_size=8)
@@ -289,7 +289,7 @@ def documents(draw: st.DrawFn) -> dict[str, Any]:
 def toml(value: Any) -> str:
     """A value inline. JSON's escapes are TOML's, but for this one of ASCII."""
     if isinstance(value, dict):
-        return "{" + ", ".join(f"{toml(name)} = {toml(one)}" for name, one in value.items()) + "}"
+        return "{" + ", ".join(f"{toml(name)} = {toml(entry)}" for name, entry in value.items()) + "}"
     if isinstance(value, list):
         return "[" + ", ".join(map(toml, value)) + "]"
     if isinstance(value, str):
@@ -306,8 +306,8 @@ def files(draw: st.DrawFn) -> bytes:
     content = text.encode()
     match draw(st.sampled_from("asisasisasis" + "bcde")):
         case "b":
-            place = draw(st.integers(0, len(content)))
-            return content[:place] + draw(st.binary(min_size=1, max_size=3)) + content[place:]
+            position = draw(st.integers(0, len(content)))
+            return content[:position] + draw(st.binary(min_size=1, max_size=3)) + content[position:]
         case "c":
             return content[: draw(st.integers(0, len(content)))]
         case "d":
@@ -354,18 +354,18 @@ def test_a_good_file_is_accepted_as_it_is_written_here(folder: Path) -> None:
 
 def refused_files(folder: Path, count: int) -> list[bytes]:
     """So many of the files that are refused, no two for the same reason."""
-    found: dict[str, bytes] = {}
+    contents: dict[str, bytes] = {}
 
     @examples(20 * count)
     @given(files())
     def look(content: bytes) -> None:
         error = read(folder, content)
         if error is not None:
-            found.setdefault(error.reason[:30], content)
+            contents.setdefault(error.reason[:30], content)
 
     look()
-    assert len(found) >= count
-    return list(found.values())[:count]
+    assert len(contents) >= count
+    return list(contents.values())[:count]
 
 
 def exit_of(path: Path) -> tuple[int, str, str]:

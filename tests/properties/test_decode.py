@@ -80,12 +80,12 @@ def rows_and_times(data: bytes, **options: object) -> list[tuple[dict[str, objec
     buffer = bytearray(data)
     batches = list(decode(decoder(**options), buffer))
     buffer[:] = bytes(len(buffer))
-    found = []
+    rows = []
     for batch in batches:
         batch.validate(full=True)
         times = batch.column("timestamp").cast("int64").to_pylist()
-        found += zip(batch.drop_columns(["timestamp"]).to_pylist(), times, strict=True)
-    return found
+        rows += zip(batch.drop_columns(["timestamp"]).to_pylist(), times, strict=True)
+    return rows
 
 
 @calm
@@ -94,7 +94,7 @@ def test_what_is_encoded_is_decoded_whatever_the_limits(
     log: list[list[Record]], with_codecs: list[str], rows_max: int, bytes_max: int
 ) -> None:
     data = b"".join(encode_batch(batch, codec=codec) for batch, codec in zip(log, with_codecs, strict=False))
-    expected = [(expected_row(one), one.timestamp_ms * 1000) for batch in log for one in batch]
+    expected = [(expected_row(record), record.timestamp_ms * 1000) for batch in log for record in batch]
     assert rows_and_times(data, batch_rows_max=rows_max, batch_bytes_max=bytes_max) == expected
     assert index_of(data).next_offset == log[-1][-1].offset + 1
 
@@ -102,12 +102,12 @@ def test_what_is_encoded_is_decoded_whatever_the_limits(
 @calm
 @given(logs(), codecs, st.data())
 def test_exactly_the_wanted_offsets_are_decoded(log: list[list[Record]], codec: str, data: st.DataObject) -> None:
-    records = [one for batch in log for one in batch]
+    records = [record for batch in log for record in batch]
     offsets = st.integers(records[0].offset, records[-1].offset + 2)
     lower, upper = sorted((data.draw(offsets), data.draw(offsets)))
     using = decoder(lower, upper, include_headers=False)
     rows = decode_rows(b"".join(encode_batch(batch, codec=codec) for batch in log), using=using)
-    assert [row["offset"] for row in rows] == [one.offset for one in records if lower <= one.offset < upper]
+    assert [row["offset"] for row in rows] == [record.offset for record in records if lower <= record.offset < upper]
     assert using.position == max(lower, min(upper, records[-1].offset + 1))
 
 
@@ -122,7 +122,7 @@ def test_a_response_cut_anywhere_and_fetched_again_loses_and_doubles_nothing(
     rows = decode_rows(response[:cut], using=using)
     assert using.position == index_of(response[:cut]).next_offset
     rows += decode_rows(response, using=using)
-    assert [row["offset"] for row in rows] == [one.offset for batch in log for one in batch]
+    assert [row["offset"] for row in rows] == [record.offset for batch in log for record in batch]
 
 
 @settings(calm, max_examples=300)
@@ -139,9 +139,9 @@ def test_a_log_cut_at_any_byte_gives_its_complete_batches(log: list[list[Record]
     using = decoder(batch_bytes_max=400)
     for cut in random.Random(len(whole)).sample(range(len(whole) + 1), min(40, len(whole))):
         using.position = 0
-        found = [one for batch in decode(using, whole[:cut]) for one in batch["offset"].to_pylist()]
+        offsets = [offset for batch in decode(using, whole[:cut]) for offset in batch["offset"].to_pylist()]
         complete = [batch for batch, end in zip(log, ends, strict=True) if end <= cut]
-        assert found == [one.offset for batch in complete for one in batch]
+        assert offsets == [record.offset for batch in complete for record in batch]
 
 
 @calm
@@ -178,7 +178,7 @@ def some_log(chance: random.Random) -> list[Batch]:
             attributes = chance.choice((0, 0, LOG_APPEND_TIME, TRANSACTIONAL))
             codec = chance.choice(("none", "none", "lz4", "lz4", "snappy", "zstd", "gzip"))
             data = encode_batch(records, codec=codec, attributes=attributes, producer_id=producer_id)
-            batches.append(Batch(data, [one.offset for one in records], attributes, producer_id))
+            batches.append(Batch(data, [record.offset for record in records], attributes, producer_id))
         offset = batches[-1].offsets[-1] + chance.choice((1, 1, 3))
     return batches
 
@@ -199,7 +199,7 @@ def some_record(offset: int, chance: random.Random) -> Record:
 
 def visible(batches: Sequence[Batch], from_offset: int, read_committed: bool) -> list[int]:
     """Offsets of the records a reader gets, by the book: one batch after the other, a set of aborting producers."""
-    found: list[int] = []
+    offsets: list[int] = []
     waiting, aborting = sorted((first, producer_id) for producer_id, first in ABORTED_FROM), set()
     for batch in batches:
         while waiting and batch.producer_id >= 0 and waiting[0][0] <= batch.offsets[-1]:
@@ -207,8 +207,8 @@ def visible(batches: Sequence[Batch], from_offset: int, read_committed: bool) ->
         if batch.marker is not None:
             aborting -= {batch.producer_id} if batch.marker == ABORT else set()
         elif not (read_committed and batch.attributes & TRANSACTIONAL and batch.producer_id in aborting):
-            found += [offset for offset in batch.offsets if offset >= from_offset]
-    return found
+            offsets += [offset for offset in batch.offsets if offset >= from_offset]
+    return offsets
 
 
 def check(log: Sequence[Batch], chance: random.Random) -> bool:
@@ -218,16 +218,16 @@ def check(log: Sequence[Batch], chance: random.Random) -> bool:
         AssertionError: a record before the spoilt batch was not delivered, or the error names no place.
     """
     spoilt = chance.randrange(len(log))
-    healthy, rest = log[:spoilt], [one.data for one in log[spoilt:]]
+    healthy, rest = log[:spoilt], [batch.data for batch in log[spoilt:]]
     rest[0] = chance.choice(SPOILERS)(rest[0], chance)
-    data = b"".join([*(one.data for one in healthy), *rest])
+    data = b"".join([*(batch.data for batch in healthy), *rest])
     if chance.random() < 0.1:
-        data = data[: chance.randrange(sum(len(one.data) for one in healthy), len(data) + 1)]
+        data = data[: chance.randrange(sum(len(batch.data) for batch in healthy), len(data) + 1)]
     from_offset, read_committed = chance.choice((0, 0, 5)), chance.random() < 0.5
-    found: list[int] = []
-    refusal = refusal_of(data, chance, from_offset, read_committed, found)
+    offsets: list[int] = []
+    refusal = refusal_of(data, chance, from_offset, read_committed, offsets)
     expected = visible(healthy, from_offset, read_committed)
-    assert found[: len(expected)] == expected, data.hex()
+    assert offsets[: len(expected)] == expected, data.hex()
     assert refusal is None or names_its_place(refusal, data), data.hex()
     return refusal is not None
 
@@ -344,7 +344,7 @@ def refusal_of(
     chance: random.Random,
     from_offset: int = 0,
     read_committed: bool = True,
-    found: list[int] | None = None,
+    offsets: list[int] | None = None,
 ) -> MalformedBatchError | DecompressionLimitError | None:
     """Decode, and note the offsets found; None when all was read. Any other error is raised to the caller."""
     following = index_of(data).next_offset
@@ -361,8 +361,8 @@ def refusal_of(
     try:
         for batch in decode(using, data, ABORTED_FROM):
             batch.validate(full=True)
-            if found is not None:
-                found += batch.column("offset").to_pylist()
+            if offsets is not None:
+                offsets += batch.column("offset").to_pylist()
     except (MalformedBatchError, DecompressionLimitError) as refusal:
         return refusal
     assert using.position >= min(following, UNTIL)
@@ -372,8 +372,8 @@ def refusal_of(
 def names_its_place(refusal: MalformedBatchError | DecompressionLimitError, data: bytes) -> bool:
     if isinstance(refusal, DecompressionLimitError):
         return (refusal.topic, refusal.partition, refusal.limit_bytes) == ("flights", 3, BOMB_LIMIT)
-    place = (refusal.topic, refusal.partition) == ("flights", 3) and 0 <= refusal.position <= len(data)
-    return place and bool(refusal.reason)
+    has_valid_position = (refusal.topic, refusal.partition) == ("flights", 3) and 0 <= refusal.position <= len(data)
+    return has_valid_position and bool(refusal.reason)
 
 
 def fuzz(seconds: float, seed: int) -> None:

@@ -67,16 +67,16 @@ def test_what_was_encoded_is_decoded_again_in_order_at_its_target(
     kept = rows[skipped:]
     target_of = np.array([target for target, _ in kept], np.int32)
     batches = encoder.encode(table([row for _, row in rows]).slice(skipped), PLACES, target_of)
-    found, expected, sequences = defaultdict(list), defaultdict(list), defaultdict(int)
+    decoded, expected, sequences = defaultdict(list), defaultdict(list), defaultdict(int)
     for batch in batches:
         assert batch.base_sequence == sequences[batch.target]
         sequences[batch.target] += batch.records
         for row in decode_rows(bytes(batch.data)):
             time = row.pop("timestamp")
-            found[batch.target].append((row | {"offset": 0}, (time - EPOCH) // timedelta(milliseconds=1)))
+            decoded[batch.target].append((row | {"offset": 0}, (time - EPOCH) // timedelta(milliseconds=1)))
     for target, record in kept:
         expected[PLACES[target]].append((expected_row(record), record.timestamp_ms))
-    assert found == expected
+    assert decoded == expected
     if codec == "none":
         assert all(len(batch.data) <= batch_size or batch.records == 1 for batch in batches)
 

@@ -40,8 +40,8 @@ def range_lists(draw: st.DrawFn) -> list[OffsetRange]:
     chosen = draw(st.lists(places, unique=True, max_size=6))
     bounds = [sorted(draw(st.tuples(offsets, offsets))) for _ in chosen]
     return [
-        OffsetRange(place.topic, place.partition, start, end)
-        for place, (start, end) in zip(chosen, bounds, strict=True)
+        OffsetRange(topic_partition.topic, topic_partition.partition, start, end)
+        for topic_partition, (start, end) in zip(chosen, bounds, strict=True)
     ]
 
 
@@ -60,24 +60,26 @@ def joined(pieces: Iterable[OffsetRange]) -> list[OffsetRange]:
 @given(range_lists(), st.none() | st.integers(1, 64), st.integers(1, 64))
 def test_splits_tile_the_ranges_exactly(ranges: list[OffsetRange], min_partitions: int | None, pieces_max: int) -> None:
     # A limit of records that gives a bounded number of pieces, however long the range.
-    records_max = max((one.count() for one in ranges), default=1) // pieces_max + 1
+    records_max = max((offset_range.count() for offset_range in ranges), default=1) // pieces_max + 1
     pieces = split(ranges, min_partitions=min_partitions, max_records_per_partition=records_max)
-    assert joined(pieces) == [one for one in ranges if one.count()]
-    assert all(0 < one.count() <= records_max for one in pieces)
+    assert joined(pieces) == [offset_range for offset_range in ranges if offset_range.count()]
+    assert all(0 < offset_range.count() <= records_max for offset_range in pieces)
 
 
 @given(range_lists(), st.integers(1, 64))
 def test_pieces_of_one_range_differ_by_one_offset_at_most(ranges: list[OffsetRange], wanted: int) -> None:
     pieces = split(ranges, min_partitions=wanted)
-    for one in ranges:
-        counts = {piece.count() for piece in pieces if piece.topic_partition == one.topic_partition}
+    for offset_range in ranges:
+        counts = {piece.count() for piece in pieces if piece.topic_partition == offset_range.topic_partition}
         assert not counts or max(counts) - min(counts) <= 1
 
 
 @st.composite
 def backlogs(draw: st.DrawFn) -> tuple[dict[TopicPartition, int], dict[TopicPartition, int]]:
     chosen = draw(st.lists(few_places, unique=True, max_size=8))
-    return {one: draw(offsets) for one in chosen}, {one: draw(offsets) for one in chosen}
+    return {topic_partition: draw(offsets) for topic_partition in chosen}, {
+        topic_partition: draw(offsets) for topic_partition in chosen
+    }
 
 
 def limits(counts: st.SearchStrategy[int]) -> st.SearchStrategy[OffsetLimits]:
@@ -96,8 +98,8 @@ def test_no_limit_moves_an_end_below_its_start_or_past_latest(
     starts, latest = backlog
     ends = limited_ends(starts, latest, limits)
     assert ends.keys() == starts.keys()
-    for one, end in ends.items():
-        assert starts[one] <= end <= max(starts[one], latest[one])
+    for topic_partition, end in ends.items():
+        assert starts[topic_partition] <= end <= max(starts[topic_partition], latest[topic_partition])
 
 
 @given(backlogs(), st.integers(1, 1000))
@@ -106,9 +108,9 @@ def test_a_limit_is_kept_but_for_one_offset_a_partition_and_none_starves(
 ) -> None:
     starts, latest = backlog
     ends = limited_ends(starts, latest, OffsetLimits(total=limit))
-    assert sum(ends[one] - starts[one] for one in starts) <= limit + len(starts)
-    for one, start in starts.items():
-        assert (ends[one] > start) == (latest[one] > start)
+    assert sum(ends[topic_partition] - starts[topic_partition] for topic_partition in starts) <= limit + len(starts)
+    for topic_partition, start in starts.items():
+        assert (ends[topic_partition] > start) == (latest[topic_partition] > start)
 
 
 @given(backlogs(), limits(st.integers(1, 1000)))
@@ -117,14 +119,18 @@ def test_every_limit_is_kept_but_for_one_offset_a_partition_and_none_starves(
 ) -> None:
     starts, latest = backlog
     ends = limited_ends(starts, latest, limits)
-    sizes = {one: ends[one] - starts[one] for one in starts}
-    assert all(sizes[one] <= limit for one, limit in limits.partitions.items() if one in sizes)
+    sizes = {topic_partition: ends[topic_partition] - starts[topic_partition] for topic_partition in starts}
+    assert all(
+        sizes[topic_partition] <= limit
+        for topic_partition, limit in limits.partitions.items()
+        if topic_partition in sizes
+    )
     for topic, limit in limits.topics.items():
-        of_topic = [size for one, size in sizes.items() if one.topic == topic]
+        of_topic = [size for topic_partition, size in sizes.items() if topic_partition.topic == topic]
         assert sum(of_topic) <= limit + len(of_topic)
     assert limits.total is None or sum(sizes.values()) <= limits.total + len(sizes)
-    for one, start in starts.items():
-        assert (ends[one] > start) == (latest[one] > start)
+    for topic_partition, start in starts.items():
+        assert (ends[topic_partition] > start) == (latest[topic_partition] > start)
 
 
 @given(st.dictionaries(places, offsets))
@@ -139,17 +145,21 @@ def test_offsets_survive_their_json_form(by_partition: dict[TopicPartition, int]
 def test_what_a_batch_reads_and_what_it_lost_are_together_what_was_asked_for(
     first: int, second: int, third: int, fourth: int
 ) -> None:
-    place = TopicPartition("t", 0)
+    topic_partition = TopicPartition("t", 0)
     (start, end), (earliest, latest) = sorted((first, second)), sorted((third, fourth))
     resolved = resolve_ranges(
         Positions(default=Exact(start)),
         Positions(default=Exact(end)),
-        cluster({place: Log(earliest=earliest, latest=latest)}),
+        cluster({topic_partition: Log(earliest=earliest, latest=latest)}),
         {},
         {},
     )
     parts = [(loss.lost_from, loss.lost_until) for loss in resolved.losses]
-    parts += [(one.from_offset, one.until_offset) for one in resolved.ranges if one.count()]
+    parts += [
+        (offset_range.from_offset, offset_range.until_offset)
+        for offset_range in resolved.ranges
+        if offset_range.count()
+    ]
     covered = start
     for lower, upper in sorted(parts):
         assert lower == covered
@@ -171,7 +181,7 @@ class Log:
 
 def cluster(logs: dict[TopicPartition, Log]) -> ClusterSnapshot:
     snapshots = {
-        one: PartitionSnapshot(
+        topic_partition: PartitionSnapshot(
             topic_id=log.topic_id,
             leader=0,
             leader_host="",
@@ -180,7 +190,7 @@ def cluster(logs: dict[TopicPartition, Log]) -> ClusterSnapshot:
             earliest=log.earliest,
             latest=log.latest,
         )
-        for one, log in logs.items()
+        for topic_partition, log in logs.items()
     }
     return ClusterSnapshot(cluster_id="", partitions=snapshots, taken_at_ms=0)
 
@@ -230,7 +240,7 @@ class Successive(RuleBasedStateMachine):
             min_partitions=min_partitions,
             max_records_per_partition=max_records,
         )
-        previous = {one.topic_partition: one for one in self.progress}
+        previous = {partition_progress.topic_partition: partition_progress for partition_progress in self.progress}
         batch = plan(previous, cluster(self.logs), policy)
         if batch is None:
             assert self.backlog() == 0
@@ -245,30 +255,38 @@ class Successive(RuleBasedStateMachine):
     def take(self, batch: BatchPlan) -> None:
         for loss in batch.losses:
             self.logs[loss.topic_partition].lost.update(range(loss.lost_from, loss.lost_until))
-        for one in batch.ranges:
-            log, taken = self.logs[one.topic_partition], set(range(one.from_offset, one.until_offset))
+        for offset_range in batch.ranges:
+            log, taken = (
+                self.logs[offset_range.topic_partition],
+                set(range(offset_range.from_offset, offset_range.until_offset)),
+            )
             assert not taken & log.seen, "read twice"
-            assert log.earliest <= one.from_offset, "read before the log starts"
-            assert one.until_offset <= log.latest, "read after the log ends"
+            assert log.earliest <= offset_range.from_offset, "read before the log starts"
+            assert offset_range.until_offset <= log.latest, "read after the log ends"
             log.seen |= taken
         assert batch.offset_count == total_count(batch.ranges) > 0
 
     def follows(self, batch: BatchPlan, previous: dict[TopicPartition, PartitionProgress]) -> None:
-        for one in batch.progress:
-            known = previous.get(one.topic_partition)
-            assert one.start == (known.end if known else self.logs[one.topic_partition].earliest)
+        for partition_progress in batch.progress:
+            known = previous.get(partition_progress.topic_partition)
+            assert partition_progress.start == (
+                known.end if known else self.logs[partition_progress.topic_partition].earliest
+            )
         assert set(previous) <= set(batch.ends())
 
     def backlog(self) -> int:
-        ends = {one.topic_partition: one.end for one in self.progress}
-        return sum(max(log.latest - max(ends.get(one, 0), log.earliest), 0) for one, log in self.logs.items())
+        ends = {partition_progress.topic_partition: partition_progress.end for partition_progress in self.progress}
+        return sum(
+            max(log.latest - max(ends.get(topic_partition, 0), log.earliest), 0)
+            for topic_partition, log in self.logs.items()
+        )
 
     @invariant()
     def every_offset_up_to_the_end_is_read_or_named_as_lost(self) -> None:
-        for one in self.progress:
-            log = self.logs[one.topic_partition]
+        for partition_progress in self.progress:
+            log = self.logs[partition_progress.topic_partition]
             assert not log.seen & log.lost
-            assert log.seen | log.lost >= set(range(one.origin, one.end))
+            assert log.seen | log.lost >= set(range(partition_progress.origin, partition_progress.end))
 
 
 Successive.TestCase.settings = settings(max_examples=60, stateful_step_count=25, deadline=None)

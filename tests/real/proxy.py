@@ -46,13 +46,13 @@ class TcpProxy:
         self.cut()
         for thread in self._threads:
             thread.join()
-        for one in self._sockets:
-            one.close()
+        for connection in self._sockets:
+            connection.close()
 
     def cut(self) -> None:
         """End every connection."""
-        for one in self._sockets:
-            end(one)
+        for connection in self._sockets:
+            end(connection)
 
     def to_server(self, client: socket.socket, server: socket.socket) -> None:
         """Forward what the client sends, until either side ends."""
@@ -87,23 +87,23 @@ class TcpProxy:
             self._start(self.to_client, client, server)
 
 
-def receive(one: socket.socket, bytes_max: int = RECEIVE_BYTES) -> bytes:
+def receive(connection: socket.socket, bytes_max: int = RECEIVE_BYTES) -> bytes:
     """What has come, or nothing when the connection has ended in whatever way."""
     try:
-        return one.recv(bytes_max)
+        return connection.recv(bytes_max)
     except OSError:
         return b""
 
 
-def send(one: socket.socket, data: bytes) -> None:
+def send(connection: socket.socket, data: bytes) -> None:
     """Send, or end a connection that takes no more."""
     try:
-        one.sendall(data)
+        connection.sendall(data)
     except OSError:
-        end(one)
+        end(connection)
 
 
-def end(one: socket.socket) -> None:
+def end(connection: socket.socket) -> None:
     """Both sides hear of it; the socket itself is closed when the proxy is."""
     with suppress(OSError):
-        one.shutdown(socket.SHUT_RDWR)
+        connection.shutdown(socket.SHUT_RDWR)

@@ -102,12 +102,14 @@ def test_a_sqlite_file_goes_on_and_so_do_its_dead_letters(left: Left) -> None:
 def test_a_duckdb_file_goes_on(left: Left) -> None:
     run(left, "duckdb")
     with duckdb.connect(str(left.folder / "air.duckdb")) as connection:
-        assert connection.execute("SELECT number FROM numbers ORDER BY 1").fetchall() == [(one,) for one in NUMBERS]
+        assert connection.execute("SELECT number FROM numbers ORDER BY 1").fetchall() == [
+            (number,) for number in NUMBERS
+        ]
 
 
 def test_a_database_of_postgres_goes_on_with_two_pipelines_in_it(left: Left) -> None:
     run(left, "postgres")
-    assert left.query("SELECT number FROM numbers ORDER BY 1") == [(one,) for one in NUMBERS]
+    assert left.query("SELECT number FROM numbers ORDER BY 1") == [(number,) for number in NUMBERS]
     run(left, "upsert")
     assert left.query("SELECT partition, number FROM newest ORDER BY 1") == [(0, 2), (1, 3)]
 
@@ -139,10 +141,10 @@ def test_a_checkpoint_of_the_structured_engine_goes_on_with_its_state(left: Left
 
 @pytest.mark.filterwarnings("ignore:DStream is deprecated:FutureWarning")
 def test_a_direct_streams_checkpoint_says_at_which_offsets_to_go_on(left: Left, spark: SparkSession) -> None:
-    with pytest.raises(Py4JJavaError) as found:
+    with pytest.raises(Py4JJavaError) as caught:
         earlier.direct_stream(spark, left.folder, left.servers)
     told = re.search(
-        r"EnvironmentFaultError: .*? up to (\{.*?\})\. .*? with offsets=(\{.*?\}) in its", str(found.value)
+        r"EnvironmentFaultError: .*? up to (\{.*?\})\. .*? with offsets=(\{.*?\}) in its", str(caught.value)
     )
     assert told is not None
     planned, starts = (eval(text, {"TopicPartition": dk.TopicPartition}) for text in told.groups())

@@ -132,13 +132,13 @@ def run_pipeline(where: Environment, folder: Path, world: Mapping[str, str], *, 
 def run_program(where: Environment, folder: Path, world: Mapping[str, str], *, others: bool) -> None:
     done = where.run(where.python, "-c", FORMAT + OTHERS * others, folder=folder, **world)
     assert done.returncode == 0, done.stderr
-    said = done.stdout.splitlines()
-    assert said[0] == f"batch {RECORDS} {RECORDS // 2}"
-    assert said[1:] == [f"{name} {RECORDS}" for name in ("stream", "rdd", "frame", "written") if others]
+    lines = done.stdout.splitlines()
+    assert lines[0] == f"batch {RECORDS} {RECORDS // 2}"
+    assert lines[1:] == [f"{name} {RECORDS}" for name in ("stream", "rdd", "frame", "written") if others]
     assert "pandas" not in done.stderr
     # PySpark's daemon may find at its end that the JVM is gone.
     tracebacks = re.split(r"^(?=Traceback)", done.stderr, flags=re.MULTILINE)[1:]
-    assert [one for one in tracebacks if "pyspark/daemon.py" not in one] == []
+    assert [traceback for traceback in tracebacks if "pyspark/daemon.py" not in traceback] == []
     ignored = [line for line in done.stderr.splitlines() if "kafka.session.timeout.ms" in line]
     assert len(ignored) == 1, done.stderr
 

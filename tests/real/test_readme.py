@@ -134,8 +134,8 @@ def test_the_guide_to_direct_streams_works_as_pasted(clicks: KafkaBroker, databa
     """But for its streams' end: they would run for ever."""
     ending = "ssc.awaitTerminationOrTimeout(15)\nssc.stop(stopSparkContext=False, stopGraceFully=True)"
     programs = blocks(ROOT / "docs" / "guide" / "direct.md", "python")
-    assert sum("ssc.awaitTermination()" in one for one in programs) == 2
-    programs = [one.replace("ssc.awaitTermination()", ending) for one in programs]
+    assert sum("ssc.awaitTermination()" in program for program in programs) == 2
+    programs = [program.replace("ssc.awaitTermination()", ending) for program in programs]
     printed = read_along(tmp_path, programs, "", clicks, database)
     assert printed.startswith("1000 [ConsumerRecord(")
     assert "14000 bytes" in printed, 'each is {"page": "/0"}'

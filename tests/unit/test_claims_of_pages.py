@@ -37,7 +37,7 @@ PAGES = [
     *(ROOT / "docs" / "guide").glob("*.md"),
     *(ROOT / "examples").rglob("*.md"),
 ]
-COMMANDS = {one.name or one.callback.__name__ for one in cli.app.registered_commands if one.callback}
+COMMANDS = {command.name or command.callback.__name__ for command in cli.app.registered_commands if command.callback}
 
 #: `X` is refused, `X` is not there. What a sentence says of a value behind the name is another matter.
 ABSENT = re.compile(
@@ -74,13 +74,13 @@ def test_no_page_says_that_what_works_is_absent(page: Path) -> None:
     text = prose(page)
     assert [name for name in ABSENT.findall(text) if exists(name)] == []
     for doing, methods in DOING.items():
-        is_there = all(hasattr(DirectKafkaDataSource, one) for one in methods.split())
+        is_there = all(hasattr(DirectKafkaDataSource, method) for method in methods.split())
         assert not (is_there and f"{doing} is refused" in text)
 
 
 def test_the_check_sees_what_it_is_for() -> None:
-    said = '`df.write.format("directkafka")` is not there, `dk.KafkaSink` is not yet, `replay` is missing'
-    assert [exists(name) for name in ABSENT.findall(said)] == [True, True, True]
+    text = '`df.write.format("directkafka")` is not there, `dk.KafkaSink` is not yet, `replay` is missing'
+    assert [exists(name) for name in ABSENT.findall(text)] == [True, True, True]
     assert ABSENT.findall("`sasl.kerberos` is refused, `mode` is refused with replace") == ["sasl.kerberos"]
     assert not exists("sasl.kerberos")
 
@@ -97,10 +97,12 @@ def test_every_extra_that_is_named_is_there_and_every_one_for_users_is_named() -
     named_by = {path: path.read_text() for path in (*PAGES, *(ROOT / "src").rglob("*.py"))}
     # What is not on PyPI is not installed by its name.
     assert [path for path, text in named_by.items() if re.search(r"pip install \S*directkafka\b", text)] == []
-    named = {one for text in named_by.values() for one in re.findall(r"""pip install (?:-e )?["']\.\[(\w+)\]""", text)}
+    named = {
+        extra for text in named_by.values() for extra in re.findall(r"""pip install (?:-e )?["']\.\[(\w+)\]""", text)
+    }
     assert named == extras - {"test"}
     guides = "".join(path.read_text() for path in PAGES)
-    assert [one for one in named if f'pip install ".[{one}]"' not in guides] == []
+    assert [extra for extra in named if f'pip install ".[{extra}]"' not in guides] == []
 
 
 def test_the_guide_s_table_of_sinks_has_every_type() -> None:
@@ -135,8 +137,13 @@ def test_the_design_names_every_store_that_settles_a_lost_answer() -> None:
 
 def test_the_design_and_contributors_know_every_module_that_may_import_kafka_python() -> None:
     contracts = tomllib.loads((ROOT / "pyproject.toml").read_text())["tool"]["importlinter"]["contracts"]
-    allowed = next(one for one in contracts if one.get("forbidden_modules") == ["kafka"])["ignore_imports"]
-    files = [one.partition(" ->")[0].removeprefix("directkafka.").replace(".", "/") + ".py" for one in allowed]
+    allowed = next(contract for contract in contracts if contract.get("forbidden_modules") == ["kafka"])[
+        "ignore_imports"
+    ]
+    files = [
+        allowed_import.partition(" ->")[0].removeprefix("directkafka.").replace(".", "/") + ".py"
+        for allowed_import in allowed
+    ]
     sentence = re.search(r"kafka-python\s+is imported by (.*?) alone", DESIGN, re.DOTALL)
     assert sentence is not None
     assert sorted(re.findall(r"`([\w/.]+)`", sentence[1])) == sorted(files)
@@ -154,7 +161,7 @@ def test_operations_says_what_to_do_on_every_error() -> None:
     # What has a name of Spark's is one of them.
     types = errors_of(data_loss)
     assert len(types) > 10
-    assert [one for one in types if not {base.__name__ for base in one.__mro__} & names] == []
+    assert [error_type for error_type in types if not {base.__name__ for base in error_type.__mro__} & names] == []
 
 
 def test_an_image_is_told_to_import_modules_that_bring_every_kernel() -> None:
@@ -168,18 +175,18 @@ def test_an_image_is_told_to_import_modules_that_bring_every_kernel() -> None:
 
 def imported_with(modules: list[str]) -> set[str]:
     """What is imported with modules, by the imports at the top of each; names without ``directkafka.``."""
-    waiting, found = list(modules), set[str]()
+    waiting, imported_modules = list(modules), set[str]()
     while waiting:
         name = waiting.pop()
         path = ROOT / "src" / "directkafka" / (name.replace(".", "/") + ".py")
-        if name in found or not path.exists():
+        if name in imported_modules or not path.exists():
             continue
-        found.add(name)
+        imported_modules.add(name)
         for node in ast.parse(path.read_text()).body:
             if isinstance(node, ast.ImportFrom) and (node.module or "").startswith("directkafka"):
                 module = (node.module or "").partition(".")[2]
-                waiting += [module, *(f"{module}.{one.name}" for one in node.names)]
-    return found
+                waiting += [module, *(f"{module}.{alias.name}" for alias in node.names)]
+    return imported_modules
 
 
 def module_of(path: Path) -> str:
@@ -219,9 +226,11 @@ def test_a_group_s_table_is_replaced_as_a_whole_and_the_others_stay(
     pages.PERFORMANCE.write_text(page)
     pages.README.write_text("<!-- measured -->\nold\n<!-- /measured -->\n")
     names = {measure for _, measure, _ in pages.HEADLINES}
-    found = [figures.Figure(name=name, value=0.8, unit="x", required=2.0, detail="a, b") for name in sorted(names)]
+    headline_figures = [
+        figures.Figure(name=name, value=0.8, unit="x", required=2.0, detail="a, b") for name in sorted(names)
+    ]
     for _ in range(2):
-        pages.write_pages({"headers": found})
+        pages.write_pages({"headers": headline_figures})
     written = pages.PERFORMANCE.read_text()
     assert pages.figures_on(written) == dict.fromkeys(names, 0.8)
     assert written.count("| 0.80 x | 2, **missed** | a, b |") == len(names)
@@ -247,7 +256,7 @@ def test_the_readme_names_every_mode_every_command_and_every_way_to_read_and_wri
         "df.writeStream",
     )
     assert len(modes) == 5
-    assert [one for one in (*modes, *COMMANDS - {"run"}, *ways) if f"`{one}`" not in README] == []
+    assert [name for name in (*modes, *COMMANDS - {"run"}, *ways) if f"`{name}`" not in README] == []
     assert 'df.write.format("directkafka")' in README
 
 

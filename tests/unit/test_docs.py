@@ -100,8 +100,8 @@ def test_the_reference_has_no_page_that_nothing_makes() -> None:
 
 
 def test_the_page_of_the_command_line_has_every_command() -> None:
-    found = re.findall(r"^## `directkafka (\w+)`", MADE["reference/cli.md"], re.MULTILINE)
-    assert {"run", "check", "verify", "replay", "adopt", "restart", "demo"} <= set(found)
+    commands = re.findall(r"^## `directkafka (\w+)`", MADE["reference/cli.md"], re.MULTILINE)
+    assert {"run", "check", "verify", "replay", "adopt", "restart", "demo"} <= set(commands)
 
 
 def test_every_public_name_is_documented() -> None:
@@ -120,7 +120,7 @@ def test_a_signature_has_python_s_own_marks() -> None:
 def test_what_the_page_of_public_names_says_to_see_is_on_it() -> None:
     """A docstring may send a reader to a module; the page has none."""
     api = MADE["reference/api.md"]
-    headings = {one.rpartition(".")[2] for one in re.findall(r"^#+ `([\w.]+)(?:\(\))?`", api, re.MULTILINE)}
+    headings = {heading.rpartition(".")[2] for heading in re.findall(r"^#+ `([\w.]+)(?:\(\))?`", api, re.MULTILINE)}
     seen = re.findall(r"\b[Ss]ee\s+`([\w.]+)`", api)
     assert seen
     assert [name for name in seen if name not in headings] == []
@@ -130,12 +130,12 @@ def test_what_a_page_imports_is_on_the_page_of_public_names() -> None:
     """Or on that of errors. So is what a sentence names together with its module."""
     known = MADE["reference/api.md"] + MADE["reference/errors.md"]
     named: set[tuple[str, str]] = set()
-    for page in (one for one in PAGES if one.parent == ROOT or one.parent.name in {"guide", "examples"}):
+    for page in (path for path in PAGES if path.parent == ROOT or path.parent.name in {"guide", "examples"}):
         text = page.read_text()
         for block in fences(text, "python"):
             for node in ast.walk(ast.parse(block)):
                 if isinstance(node, ast.ImportFrom) and (node.module or "").partition(".")[0] == "directkafka":
-                    named |= {(str(node.module), one.name) for one in node.names}
+                    named |= {(str(node.module), alias.name) for alias in node.names}
         places = re.findall(r"`(directkafka(?:\.[a-z_]+)+)\.(\w+)(?:\(\))?`", prose(text))
         named |= {(module, name) for module, name in places if module_has(module, name)}
     assert ("directkafka.testing.java", "use_java") in named
@@ -146,15 +146,19 @@ def test_what_a_page_imports_is_on_the_page_of_public_names() -> None:
 def module_has(module: str, name: str) -> bool:
     """Whether it is a name of the module's own, and no module, logger or prefix."""
     try:
-        found = getattr(importlib.import_module(module), name, None)
+        member = getattr(importlib.import_module(module), name, None)
     except ImportError:
         return False
-    return found is not None and not isinstance(found, ModuleType)
+    return member is not None and not isinstance(member, ModuleType)
 
 
 def test_every_error_is_documented() -> None:
     errors = importlib.import_module("directkafka.errors")
-    names = [name for name, one in vars(errors).items() if isinstance(one, type) and issubclass(one, DirectKafkaError)]
+    names = [
+        name
+        for name, member in vars(errors).items()
+        if isinstance(member, type) and issubclass(member, DirectKafkaError)
+    ]
     assert [name for name in names if f"## `{name}`" not in MADE["reference/errors.md"]] == []
 
 
@@ -189,15 +193,15 @@ KEY = re.compile(r"\b[A-Z]\d+\b")
 
 def crash_tests() -> dict[str, tuple[Path, str]]:
     """File and name of the test that each key of the table stands for."""
-    found: dict[str, tuple[Path, str]] = {}
+    tests: dict[str, tuple[Path, str]] = {}
     file = Path()
     for line in CRASH_POINTS.splitlines():
         if named := re.match(r"- `([\w/.]+)`", line):
             file = ROOT / named[1]
         elif named := re.match(r"  - \*\*(\w+)\*\* `(\w+)`$", line):
-            assert named[1] not in found, f"{named[1]} stands for two tests"
-            found[named[1]] = file, named[2]
-    return found
+            assert named[1] not in tests, f"{named[1]} stands for two tests"
+            tests[named[1]] = file, named[2]
+    return tests
 
 
 def crash_rows() -> list[tuple[int, str]]:
@@ -224,7 +228,9 @@ def test_a_crash_point_s_fault_points_are_met_by_the_tests_beside_them() -> None
         for part in shown.split(";"):
             points, files = re.findall(r"`([a-z]+\.[a-z_]+)`", part), [tests[key][0] for key in KEY.findall(part)]
             for text in (file.read_text() for file in files):
-                assert "in FAULT_POINTS" in text or [one for one in points if one not in text] == [], f"row {number}"
+                assert "in FAULT_POINTS" in text or [point for point in points if point not in text] == [], (
+                    f"row {number}"
+                )
             assert set(points) <= set(FAULT_POINTS), f"row {number}"
 
 

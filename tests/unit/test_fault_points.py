@@ -31,13 +31,13 @@ def arm(monkeypatch: pytest.MonkeyPatch, rules: str, *, once: Path | None = None
 
 def test_of_all_points_only_the_armed_one_fires(monkeypatch: pytest.MonkeyPatch) -> None:
     def fired() -> list[str]:
-        found = []
+        fired_points = []
         for point in (*FAULT_POINTS, *STREAM_FAULT_POINTS):
             try:
                 fault_point(point)
             except InjectedFaultError:
-                found.append(point)
-        return found
+                fired_points.append(point)
+        return fired_points
 
     assert fired() == []
     arm(monkeypatch, "batch.written=raise")

@@ -28,8 +28,8 @@ class _Tags(HTMLParser):
 
 
 def test_numbers_stand_to_the_right_and_nothing_is_a_dash() -> None:
-    found = html_table("Rows", ("name", "rows"), [("a", 1_234), ("b", None), ("c", True)])
-    assert found == (
+    table = html_table("Rows", ("name", "rows"), [("a", 1_234), ("b", None), ("c", True)])
+    assert table == (
         "<table><caption>Rows</caption><tr><th>name</th><th>rows</th></tr>"
         '<tr><td style="text-align: left">a</td><td style="text-align: right">1,234</td></tr>'
         '<tr><td style="text-align: left">b</td><td style="text-align: left">-</td></tr>'
@@ -39,14 +39,14 @@ def test_numbers_stand_to_the_right_and_nothing_is_a_dash() -> None:
 
 @pytest.mark.parametrize("value", [*HOSTILE.values(), "<script>alert(1)</script>", "</table><img src=x onerror=a>"])
 def test_no_value_becomes_markup(value: str) -> None:
-    found = html_table(value, (value,), [(value,)])
-    assert _Tags(found).tags <= _OURS
-    assert_harmless(found)
+    table = html_table(value, (value,), [(value,)])
+    assert _Tags(table).tags <= _OURS
+    assert_harmless(table)
 
 
 def test_what_is_too_much_is_counted() -> None:
-    found = _Tags(html_table("Rows", ("n",), [(number,) for number in range(ROWS_MAX + 5)]))
-    assert found.texts[-1] == "5 more"
+    tags = _Tags(html_table("Rows", ("n",), [(number,) for number in range(ROWS_MAX + 5)]))
+    assert tags.texts[-1] == "5 more"
     assert _Tags(html_table("Rows", ("n",), [(number,) for number in range(ROWS_MAX)])).texts[-1] == f"{ROWS_MAX - 1}"
 
 

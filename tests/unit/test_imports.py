@@ -81,7 +81,7 @@ def imports_of_modules() -> dict[str, set[str]]:
         ".".join(("directkafka", *path.relative_to(SOURCE).with_suffix("").parts)).removesuffix(".__init__"): path
         for path in SOURCE.rglob("*.py")
     }
-    found: dict[str, set[str]] = {}
+    imports: dict[str, set[str]] = {}
     for module, path in names.items():
         asked = set()
         for node in ast.walk(ast.parse(path.read_text())):
@@ -90,8 +90,8 @@ def imports_of_modules() -> dict[str, set[str]]:
             elif isinstance(node, ast.ImportFrom):
                 asked |= {f"{node.module}.{alias.name}" for alias in node.names}
         parents = {name if name in names else name.rpartition(".")[0] for name in asked}
-        found[module] = (parents & names.keys()) - {module}
-    return found
+        imports[module] = (parents & names.keys()) - {module}
+    return imports
 
 
 def test_no_module_imports_itself_by_way_of_others() -> None:

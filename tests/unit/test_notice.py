@@ -31,24 +31,27 @@ IN_WORDS = {
 
 def brought_by(requirements: list[str]) -> dict[str, metadata.Distribution]:
     """What is installed because of these, and because of what they need."""
-    waiting = [(Requirement(one), "") for one in requirements]
-    found: dict[tuple[str, ...], metadata.Distribution] = {}
+    waiting = [(Requirement(requirement), "") for requirement in requirements]
+    distributions: dict[tuple[str, ...], metadata.Distribution] = {}
     while waiting:
         wanted, extra = waiting.pop()
         key = (wanted.name.lower().replace("_", "-"), *sorted(wanted.extras))
-        if key in found or (wanted.marker is not None and not wanted.marker.evaluate({"extra": extra})):
+        if key in distributions or (wanted.marker is not None and not wanted.marker.evaluate({"extra": extra})):
             continue
         try:
-            found[key] = metadata.distribution(wanted.name)
+            distributions[key] = metadata.distribution(wanted.name)
         except metadata.PackageNotFoundError:
             continue  # an extra that this environment does not have
-        needs = found[key].requires or []
-        waiting += [(Requirement(one), of) for one in needs for of in ("", *wanted.extras)]
-    return {name: one for (name, *_), one in found.items()}
+        needs = distributions[key].requires or []
+        waiting += [(Requirement(need), of) for need in needs for of in ("", *wanted.extras)]
+    return {name: distribution for (name, *_), distribution in distributions.items()}
 
 
 INSTALLED = brought_by(
-    [*PROJECT["dependencies"], *(one for name in EXTRAS for one in PROJECT["optional-dependencies"][name])]
+    [
+        *PROJECT["dependencies"],
+        *(requirement for name in EXTRAS for requirement in PROJECT["optional-dependencies"][name]),
+    ]
 )
 
 
@@ -59,7 +62,7 @@ def test_what_comes_along_is_named() -> None:
 
 def test_what_is_named_comes_along() -> None:
     """Or is not installed here, or for another reason: what comes depends on Python's version and on theirs."""
-    there = {one.metadata["Name"].lower().replace("_", "-") for one in metadata.distributions()}
+    there = {distribution.metadata["Name"].lower().replace("_", "-") for distribution in metadata.distributions()}
     assert sorted((ROWS.keys() & there) - INSTALLED.keys() - {"six", "tzdata"}) == []
 
 
@@ -69,8 +72,12 @@ def test_a_licence_is_that_of_the_package_s_own_metadata(name: str) -> None:
     if "License-Expression" in own:
         assert ROWS[name] == own["License-Expression"]
         return
-    told = {one.rpartition("::")[2].strip() for one in own.get_all("Classifier") or [] if one.startswith("License ::")}
-    told |= {one.partition("\n")[0].strip() for one in own.get_all("License") or []}
+    told = {
+        classifier.rpartition("::")[2].strip()
+        for classifier in own.get_all("Classifier") or []
+        if classifier.startswith("License ::")
+    }
+    told |= {licence.partition("\n")[0].strip() for licence in own.get_all("License") or []}
     assert told & {ROWS[name], *IN_WORDS.get(ROWS[name], ())}, f"{name} says {told}"
 
 

@@ -23,8 +23,8 @@ T0, T1, U0 = TopicPartition("t", 0), TopicPartition("t", 1), TopicPartition("u",
 
 
 def test_a_range_counts_its_offsets_and_knows_its_partition() -> None:
-    one = OffsetRange("t", 1, 5, 8)
-    assert (one.count(), one.topic_partition, str(one)) == (3, T1, "t-1[5, 8)")
+    offset_range = OffsetRange("t", 1, 5, 8)
+    assert (offset_range.count(), offset_range.topic_partition, str(offset_range)) == (3, T1, "t-1[5, 8)")
 
 
 def test_an_empty_range_is_a_range() -> None:
@@ -44,7 +44,7 @@ def test_counts_of_ranges_add_up() -> None:
 
 def test_partitions_sort_by_number_and_not_by_text() -> None:
     numbers = [TopicPartition("t", 10), TopicPartition("t", 9), TopicPartition("a", 11)]
-    assert [str(one) for one in sorted(numbers)] == ["a-11", "t-9", "t-10"]
+    assert [str(partition) for partition in sorted(numbers)] == ["a-11", "t-9", "t-10"]
 
 
 def test_the_closest_position_counts() -> None:

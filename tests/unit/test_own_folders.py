@@ -20,8 +20,8 @@ def folder(tmp_path: Path) -> Path:
     """A folder below another, each its user's alone."""
     made = tmp_path.resolve() / "above" / "folder"
     made.mkdir(parents=True)
-    for one in (made, made.parent):
-        one.chmod(0o755)
+    for path in (made, made.parent):
+        path.chmod(0o755)
     return made
 
 

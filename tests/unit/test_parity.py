@@ -40,29 +40,29 @@ SINK_NAMES = ("value", "key", "topic", "headers", "partition", "timestamp", "kaf
 
 
 def rows() -> list[tuple[str, str]]:
-    found = [ROW.match(line) for line in PAGE.read_text().splitlines()]
-    cells = [(one[1], one[2]) for one in found if one]
-    return [one for one in cells if not one[0].startswith("---") and one[1] != "shown by, or why not"]
+    matches = [ROW.match(line) for line in PAGE.read_text().splitlines()]
+    cells = [(match[1], match[2]) for match in matches if match]
+    return [row for row in cells if not row[0].startswith("---") and row[1] != "shown by, or why not"]
 
 
 def suites_of_the_page() -> dict[str, list[str]]:
     """The titles that the page has, by suite."""
-    found: dict[str, list[str]] = {}
+    titles_by_suite: dict[str, list[str]] = {}
     for section in re.split(r"^### ", PAGE.read_text(), flags=re.MULTILINE)[1:]:
         name, _, body = section.partition("\n")
-        cells = [one[1] for line in body.partition("\n## ")[0].splitlines() if (one := ROW.match(line))]
-        found[name] = [title for cell in cells[1:] for title in cell.split(" · ")]
-    return found
+        cells = [match[1] for line in body.partition("\n## ")[0].splitlines() if (match := ROW.match(line))]
+        titles_by_suite[name] = [title for cell in cells[1:] for title in cell.split(" · ")]
+    return titles_by_suite
 
 
 @cache
 def places_of_tests() -> dict[str, set[str]]:
     """The folders below ``tests`` that have a test of this name."""
-    found: dict[str, set[str]] = {}
+    folders_by_test: dict[str, set[str]] = {}
     for path in TESTS.rglob("test_*.py"):
         for name in re.findall(r"^ *def (test_\w+)\(", path.read_text(), flags=re.MULTILINE):
-            found.setdefault(name, set()).add(path.relative_to(TESTS).parts[0])
-    return found
+            folders_by_test.setdefault(name, set()).add(path.relative_to(TESTS).parts[0])
+    return folders_by_test
 
 
 def is_unit_only(cell: str) -> bool:
@@ -96,8 +96,8 @@ def test_the_page_has_no_suite_that_the_peer_has_not() -> None:
 
 
 def test_every_error_condition_of_the_peer_has_a_row() -> None:
-    found = [cell.rpartition(".")[2] for cell, _ in rows()]
-    assert [condition for condition in PEER["conditions"] if found.count(condition) != 1] == []
+    conditions = [cell.rpartition(".")[2] for cell, _ in rows()]
+    assert [condition for condition in PEER["conditions"] if conditions.count(condition) != 1] == []
 
 
 def test_every_option_of_spark_s_source_has_a_row() -> None:
@@ -106,7 +106,7 @@ def test_every_option_of_spark_s_source_has_a_row() -> None:
 
 
 def test_every_option_of_ours_is_spark_s_or_known_as_ours() -> None:
-    names = {one.name for one in option_table() if "." not in one.name}
+    names = {option.name for option in option_table() if "." not in option.name}
     assert names - set(SPARK_OPTIONS) == OURS
 
 

@@ -23,9 +23,9 @@ TOPIC = Counter([(0, 0, 0), (0, 1, 2), (1, 0, 1), (1, 1, 3)])
 def test_rows_are_compared_with_records_one_by_one(
     rows: list[tuple[int, int, int]], lost: int, doubled: int, foreign: int
 ) -> None:
-    found = _compare("postgres", TOPIC, iter(rows))
-    assert found == Finding(store="postgres", records=4, lost=lost, doubled=doubled, foreign=foreign)
-    assert found.is_right == (lost == doubled == foreign == 0)
+    finding = _compare("postgres", TOPIC, iter(rows))
+    assert finding == Finding(store="postgres", records=4, lost=lost, doubled=doubled, foreign=foreign)
+    assert finding.is_right == (lost == doubled == foreign == 0)
 
 
 def test_what_staging_has_left_is_not_right() -> None:

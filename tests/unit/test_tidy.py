@@ -71,11 +71,11 @@ def trees() -> dict[str, ast.Module]:
 
 @cache
 def nodes_by_kind() -> dict[type[ast.AST], list[tuple[str, Any]]]:
-    found = defaultdict(list)
+    named_nodes = defaultdict(list)
     for name, tree in trees().items():
         for node in ast.walk(tree):
-            found[type(node)].append((name, node))
-    return found
+            named_nodes[type(node)].append((name, node))
+    return named_nodes
 
 
 def nodes(*kinds: type[ast.AST]) -> Iterator[tuple[str, Any]]:
@@ -105,13 +105,13 @@ def test_functions_are_short() -> None:
 
 
 def test_nothing_is_left_for_later() -> None:
-    found = [
+    left_lines = [
         f"{name}:{number}"
         for name, text in texts().items()
         for number, line in enumerate(text.splitlines(), start=1)
         if LEFT_OVER.search(line)
     ]
-    assert found == []
+    assert left_lines == []
 
 
 def test_a_module_s_text_opens_with_what_the_module_is() -> None:
@@ -202,10 +202,10 @@ def test_a_bare_number_of_kafka_s_is_found(line: str) -> None:
 
 
 def test_kafka_s_error_codes_and_api_versions_stand_in_their_tables_alone() -> None:
-    found = [
+    lines = [
         f"{name}:{line}" for name, tree in trees().items() if name.startswith(OF_KAFKA) for line in bare_numbers(tree)
     ]
-    assert not found, f"say it by its name in {PROTOCOL}: {', '.join(found)}"
+    assert not lines, f"say it by its name in {PROTOCOL}: {', '.join(lines)}"
 
 
 def asks_a_sink(node: ast.AST) -> bool:
@@ -217,5 +217,5 @@ def asks_a_sink(node: ast.AST) -> bool:
 
 def test_no_sink_is_asked_what_it_can_do_but_by_its_capabilities() -> None:
     assert asks_a_sink(ast.parse("getattr(binding.sink, 'writers_max', None)").body[0].value)  # type: ignore[attr-defined]
-    found = [f"{name}:{node.lineno}" for name, node in nodes(ast.Call) if asks_a_sink(node)]
-    assert not found, f"say it in SinkCapabilities, or as a method of Sink with a default: {', '.join(found)}"
+    calls = [f"{name}:{node.lineno}" for name, node in nodes(ast.Call) if asks_a_sink(node)]
+    assert not calls, f"say it in SinkCapabilities, or as a method of Sink with a default: {', '.join(calls)}"

@@ -10,7 +10,10 @@ from pathlib import Path
 
 import pytest
 
-SOURCE = Path(__file__).parents[2] / "src" / "directkafka"
+ROOT = Path(__file__).parents[2]
+SOURCE = ROOT / "src" / "directkafka"
+#: What else is Python here.
+OTHER_FOLDERS = ("tests", "soak", "benchmarks", "tools", "examples")
 
 #: What a name was, and what it is now: in Kafka's, Spark's and Postgres' own words.
 REPLACED = {
@@ -137,12 +140,12 @@ def test_a_word_of_before_is_found_wherever_it_stands(line: str) -> None:
 
 
 def test_no_word_of_before_has_come_back() -> None:
-    found = [
+    messages = [
         f"{path}:{line}: {name} is called {REPLACED[name]} here"
         for path, name, line in identifiers_of_the_package()
         if name in REPLACED
     ]
-    assert not found, "\n".join(found)
+    assert not messages, "\n".join(messages)
 
 
 #: Words that are no part of a name, and what stands in their place.
@@ -157,29 +160,29 @@ PARTS = {
 
 
 def test_no_name_has_a_word_of_before_in_it() -> None:
-    found = [
+    messages = [
         f"{path}:{line}: {name} says {part}, which is {PARTS[part]} here"
         for path, name, line in identifiers_of_the_package()
         for part in re.findall(r"[a-z]+", name.lower())
         if part in PARTS
     ]
-    assert not found, "\n".join(found)
+    assert not messages, "\n".join(messages)
 
 
 def test_letters_are_dead_letters_but_in_what_a_replay_reports() -> None:
     """Letters of the alphabet are not plural there."""
-    found = [
+    messages = [
         f"{path}:{line}: {name}"
         for path, name, line in identifiers_of_the_package()
         if re.search(r"(?<!dead_)(?<!dead)letters", name.lower()) and Path(path).parent.name not in ("replay", "cli")
     ]
-    assert not found, "\n".join(found)
+    assert not messages, "\n".join(messages)
 
 
 #: They say nothing of what a variable holds.
 EMPTY = {"found", "one", "place", "said", "some"}
 #: Programs read it: what an error found in place of what it expected.
-HELD_BY_ERRORS = {("errors/__init__.py", "found")}
+HELD_BY_ERRORS = {("src/directkafka/errors/__init__.py", "found")}
 
 
 def names_given(tree: ast.AST) -> Iterator[tuple[str, int]]:
@@ -199,9 +202,15 @@ def test_an_empty_name_is_found_wherever_it_is_given(line: str) -> None:
 
 
 def test_a_variable_says_what_it_holds() -> None:
+    trees = [(f"src/directkafka/{path}", tree) for path, tree in modules()]
+    trees += [
+        (str(path.relative_to(ROOT)), ast.parse(path.read_text()))
+        for folder in OTHER_FOLDERS
+        for path in sorted((ROOT / folder).rglob("*.py"))
+    ]
     empty = [
         f"{path}:{line}: {name}: task, range, partition, sink, or what does it hold?"
-        for path, tree in modules()
+        for path, tree in trees
         for name, line in names_given(tree)
         if name in EMPTY and (path, name) not in HELD_BY_ERRORS
     ]

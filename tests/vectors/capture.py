@@ -197,7 +197,9 @@ def fetch(servers: str, topic: str, offset: int) -> dict[str, Any]:
         "records": bytes(answer.records or b""),
         "high_watermark": answer.high_watermark,
         "last_stable_offset": answer.last_stable_offset,
-        "aborted": [[one.producer_id, one.first_offset] for one in answer.aborted_transactions or ()],
+        "aborted": [
+            [transaction.producer_id, transaction.first_offset] for transaction in answer.aborted_transactions or ()
+        ],
     }
 
 

@@ -26,14 +26,14 @@ def errors() -> Iterator[str]:
         "from `directkafka.errors`."
     )
     yield "```text\n" + textwrap.dedent(tree) + "\n```"
-    for name, found in vars(module).items():
-        if inspect.isclass(found) and issubclass(found, module.DirectKafkaError):
+    for name, member in vars(module).items():
+        if inspect.isclass(member) and issubclass(member, module.DirectKafkaError):
             yield f"## `{name}`"
-            yield from markdown(inspect.getdoc(found) or "")
-            own = [field.name for field in dataclasses.fields(found)]
+            yield from markdown(inspect.getdoc(member) or "")
+            own = [field.name for field in dataclasses.fields(member)]
             if own:
                 yield "Fields: " + ", ".join(f"`{field}`" for field in own) + "."
-                yield "Message:\n\n" + textwrap.fill(_message(found), WIDTH - 2, initial_indent="> ",
+                yield "Message:\n\n" + textwrap.fill(_message(member), WIDTH - 2, initial_indent="> ",
                                                      subsequent_indent="> ", break_on_hyphens=False)  # fmt: skip
 
     yield from _leaves(kafka_errors, "Writing to Kafka", "`KafkaError`")
@@ -45,11 +45,11 @@ def _leaves(module: ModuleType, title: str, of: str) -> Iterator[str]:
     """Errors that are leaves in a module of their own."""
     yield f"## {title}"
     yield f"Leaves of {of}, importable from `{module.__name__}`."
-    for found in _errors_of(module):
-        yield f"### `{found.__name__}`"
-        yield from markdown(inspect.getdoc(found) or "")
-        yield "Fields: " + ", ".join(f"`{field.name}`" for field in dataclasses.fields(found)) + "."
-        yield "Message:\n\n" + textwrap.fill(found.template, WIDTH - 2, initial_indent="> ",
+    for error in _errors_of(module):
+        yield f"### `{error.__name__}`"
+        yield from markdown(inspect.getdoc(error) or "")
+        yield "Fields: " + ", ".join(f"`{field.name}`" for field in dataclasses.fields(error)) + "."
+        yield "Message:\n\n" + textwrap.fill(error.template, WIDTH - 2, initial_indent="> ",
                                              subsequent_indent="> ", break_on_hyphens=False)  # fmt: skip
 
 
@@ -57,8 +57,10 @@ def _errors_of(module: ModuleType) -> list[Any]:
     """The errors that a module defines, in the order of their names."""
     from directkafka.errors import DirectKafkaError
 
-    found = [value for value in vars(module).values() if inspect.isclass(value) and value.__module__ == module.__name__]
-    errors = [kind for kind in found if issubclass(kind, DirectKafkaError) and kind.__name__[0] != "_"]
+    classes = [
+        value for value in vars(module).values() if inspect.isclass(value) and value.__module__ == module.__name__
+    ]
+    errors = [kind for kind in classes if issubclass(kind, DirectKafkaError) and kind.__name__[0] != "_"]
     return sorted(errors, key=lambda kind: kind.__name__)
 
 
@@ -66,14 +68,14 @@ def _spark_conditions() -> Iterator[str]:
     """The types that are named after conditions of Spark's."""
     from directkafka.errors import data_loss as module
 
-    found = _errors_of(module)
+    conditions = _errors_of(module)
     yield "## Spark's conditions"
     yield filled(
         "Where Spark's own source has a name for what went wrong, the error has that name as its type and in its "
         "message. They are importable from `directkafka.errors.data_loss`, and caught by `DataLossError` or "
         "`OptionError` as well."
     )
-    yield items((f"`{kind.__name__}`", sentence(inspect.getdoc(kind) or "").replace("``", "`")) for kind in found)
+    yield items((f"`{kind.__name__}`", sentence(inspect.getdoc(kind) or "").replace("``", "`")) for kind in conditions)
 
 
 def _message(error: Any) -> str:

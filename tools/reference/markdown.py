@@ -40,11 +40,11 @@ def _section(lines: list[str]) -> str:
 
 
 def _parted(item: str) -> tuple[str, str]:
-    found = _ITEM.match(item)
-    if found is None or " " in found[1].replace(", ", ","):
+    match = _ITEM.match(item)
+    if match is None or " " in match[1].replace(", ", ","):
         return "", code(item)
-    names = ", ".join(f"`{name}`" for name in found[1].split(", "))
-    return names + (f" ({found[2]})" if found[2] else ""), code(found[3] or "")
+    names = ", ".join(f"`{name}`" for name in match[1].split(", "))
+    return names + (f" ({match[2]})" if match[2] else ""), code(match[3] or "")
 
 
 def items(pairs: Iterable[tuple[str, str]]) -> str:
@@ -69,7 +69,7 @@ def prose(docstring: str) -> str:
 
 def code(text: str) -> str:
     """Roles and double backticks of a docstring as Markdown's code."""
-    return _ROLE.sub(lambda found: f"`{found[1].rpartition('.')[2]}`", text).replace("``", "`")
+    return _ROLE.sub(lambda match: f"`{match[1].rpartition('.')[2]}`", text).replace("``", "`")
 
 
 def sentence(text: str) -> str:

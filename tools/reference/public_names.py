@@ -66,25 +66,25 @@ def _found(path: str) -> Any:
     return getattr(importlib.import_module(module), name)
 
 
-def _documented(name: str, found: Any, *, is_made: bool = True) -> Iterator[str]:
+def _documented(name: str, definition: Any, *, is_made: bool = True) -> Iterator[str]:
     yield f"## `{name}`"
-    is_error = inspect.isclass(found) and issubclass(found, Exception)
-    is_protocol = getattr(found, "_is_protocol", False)
+    is_error = inspect.isclass(definition) and issubclass(definition, Exception)
+    is_protocol = getattr(definition, "_is_protocol", False)
     if is_made and not is_error and not is_protocol:
-        yield signature_of(name, found)
-    yield from markdown(inspect.getdoc(found) or "")
+        yield signature_of(name, definition)
+    yield from markdown(inspect.getdoc(definition) or "")
     if is_error:
         yield f"Fields and message: [errors.md](errors.md#{name.rpartition('.')[2].lower()})."
-    elif inspect.isclass(found) and not name.endswith("Contract"):  # a suite's members are its tests
-        for member, value in _members(found).items():
+    elif inspect.isclass(definition) and not name.endswith("Contract"):  # a suite's members are its tests
+        for member, value in _members(definition).items():
             yield from _member(member, value)
 
 
-def _members(found: type) -> dict[str, Any]:
+def _members(kind: type) -> dict[str, Any]:
     """What a class has. A server for tests has most of it from classes that have no page."""
-    bases = [base for base in found.__mro__[1:] if base.__module__.startswith("directkafka.testing.servers.")]
-    names = dict.fromkeys(name for base in (found, *bases) for name in vars(base) if not name.startswith("_"))
-    return {name: inspect.getattr_static(found, name) for name in names}
+    bases = [base for base in kind.__mro__[1:] if base.__module__.startswith("directkafka.testing.servers.")]
+    names = dict.fromkeys(name for base in (kind, *bases) for name in vars(base) if not name.startswith("_"))
+    return {name: inspect.getattr_static(kind, name) for name in names}
 
 
 def _member(name: str, value: Any) -> Iterator[str]:
@@ -98,11 +98,11 @@ def _member(name: str, value: Any) -> Iterator[str]:
         yield from markdown(inspect.getdoc(function) or "")
 
 
-def signature_of(name: str, found: Any) -> str:
+def signature_of(name: str, definition: Any) -> str:
     """A signature as a program would write it, in a fence."""
-    signature = inspect.signature(found)
+    signature = inspect.signature(definition)
     parameters = list(_parameters_of(signature))
-    returns = "" if inspect.isclass(found) else f" -> {signature.return_annotation}"
+    returns = "" if inspect.isclass(definition) else f" -> {signature.return_annotation}"
     shown = f"{name}({', '.join(parameters)}){returns}"
     # Short enough for a line, or one parameter on each.
     if len(shown) > WIDTH:
@@ -112,7 +112,7 @@ def signature_of(name: str, found: Any) -> str:
 
 def _parameters_of(signature: inspect.Signature) -> Iterator[str]:
     """Each parameter, and the marks that Python puts between them."""
-    given = [found for found in signature.parameters.values() if found.name not in ("self", "cls")]
+    given = [parameter for parameter in signature.parameters.values() if parameter.name not in ("self", "cls")]
     before = None
     for parameter in given:
         kind = parameter.kind
@@ -126,12 +126,14 @@ def _parameters_of(signature: inspect.Signature) -> Iterator[str]:
         yield "/"
 
 
-def _parameter(one: inspect.Parameter) -> str:
-    stars = "*" * (one.kind in (one.VAR_POSITIONAL, one.VAR_KEYWORD)) + "*" * (one.kind is one.VAR_KEYWORD)
+def _parameter(parameter: inspect.Parameter) -> str:
+    stars = "*" * (parameter.kind in (parameter.VAR_POSITIONAL, parameter.VAR_KEYWORD)) + "*" * (
+        parameter.kind is parameter.VAR_KEYWORD
+    )
     # A named tuple's annotations are wrapped.
-    shown = f"{stars}{one.name}: {getattr(one.annotation, '__forward_arg__', one.annotation)}"
-    if one.default is inspect.Parameter.empty:
+    shown = f"{stars}{parameter.name}: {getattr(parameter.annotation, '__forward_arg__', parameter.annotation)}"
+    if parameter.default is inspect.Parameter.empty:
         return shown
-    python = f'"{one.default}"' if isinstance(one.default, str) else str(one.default)
-    default = getattr(one.default, "__name__", None) or python
+    python = f'"{parameter.default}"' if isinstance(parameter.default, str) else str(parameter.default)
+    default = getattr(parameter.default, "__name__", None) or python
     return f"{shown} = {default}"

@@ -24,8 +24,8 @@ def command(monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str])
 
     def run(*arguments: str) -> Outcome:
         code = _run(monkeypatch, arguments, before=capsys.readouterr)
-        said = capsys.readouterr()
-        return code, said.out, said.err
+        captured = capsys.readouterr()
+        return code, captured.out, captured.err
 
     return run
 
@@ -38,10 +38,10 @@ def terminal(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capfd: pytest.Capt
     def run(*arguments: str) -> Outcome:
         monkeypatch.setattr(logging.getLogger(), "handlers", [])
         code = _run(monkeypatch, arguments, before=capfd.readouterr)
-        said = capfd.readouterr()
-        assert_harmless(said.err)
-        assert "Traceback" not in said.err
-        return code, said.out, said.err
+        captured = capfd.readouterr()
+        assert_harmless(captured.err)
+        assert "Traceback" not in captured.err
+        return code, captured.out, captured.err
 
     return run
 

@@ -23,25 +23,25 @@ pytestmark = pytest.mark.real
 def test_the_offsets_of_a_query_s_checkpoint_are_shown(
     kafka_broker: KafkaBroker, create_topic: Callable[..., str], spark: SparkSession, tmp_path: Path, command: Command
 ) -> None:
-    topic, place = create_topic(1), tmp_path / "check point"
+    topic, checkpoint = create_topic(1), tmp_path / "check point"
     produce(kafka_broker.bootstrap_servers, topic, [b"value"] * 7)
     session = spark.newSession()
     directkafka.register(session)
     options = {"kafka.bootstrap.servers": kafka_broker.bootstrap_servers, "subscribe": topic}
     frame = session.readStream.format("directkafka").options(**options, startingOffsets="earliest").load()
-    writer = frame.writeStream.format("noop").option("checkpointLocation", str(place)).trigger(availableNow=True)
+    writer = frame.writeStream.format("noop").option("checkpointLocation", str(checkpoint)).trigger(availableNow=True)
     query = writer.start()
     assert query.awaitTermination(120)
-    code, out, err = command("checkpoint", str(place), "--format", "json", "--all")
+    code, out, err = command("checkpoint", str(checkpoint), "--format", "json", "--all")
     records = [json.loads(line) for line in out.splitlines()]
     assert code == 0
     assert query.id in err
-    assert [(found["batch"], found["from_offset"], found["until_offset"]) for found in records] == [
+    assert [(record["batch"], record["from_offset"], record["until_offset"]) for record in records] == [
         (0, None, 0),
         (1, 0, 7),
     ]
-    assert all(found["committed"] and found["topic"] == topic for found in records)
-    code, out, _ = command("checkpoint", str(place))
+    assert all(record["committed"] and record["topic"] == topic for record in records)
+    code, out, _ = command("checkpoint", str(checkpoint))
     assert code == 0
     assert "UNTIL_OFFSET" in out
 
@@ -73,5 +73,5 @@ except SystemExit as ended:
     assert not ended.code
 print("pyspark" in sys.modules)
 """
-    found = subprocess.run([sys.executable, "-c", program], check=True, capture_output=True, text=True, timeout=60)
-    assert found.stdout.splitlines()[-1] == "False"
+    completed = subprocess.run([sys.executable, "-c", program], check=True, capture_output=True, text=True, timeout=60)
+    assert completed.stdout.splitlines()[-1] == "False"

@@ -110,9 +110,9 @@ def test_a_store_and_a_name_are_enough(world: World, command: Command) -> None:
 
 
 def test_a_look_at_a_drop_says_what_goes_and_changes_nothing(world: World) -> None:
-    code, shown, said = world.run("drop", "--format", "json")
+    code, shown, messages = world.run("drop", "--format", "json")
     assert code == 0
-    assert "nothing was changed; add --yes" in said
+    assert "nothing was changed; add --yes" in messages
     records = [json.loads(line) for line in shown.splitlines()]
     assert [record["store"] for record in records] == [store.identity for store in world.stores]
     assert all(record["pipeline"] == "flights" and record["batch_id"] == 0 for record in records)

@@ -31,7 +31,7 @@ STORES = (*QUICK, "postgres", "mysql", "sqlite", "duckdb", "delta")
 RECORDS, READ = 10, 4
 
 
-@pytest.fixture(params=[pytest.param(one, marks=[] if one in QUICK else [pytest.mark.slow]) for one in STORES])
+@pytest.fixture(params=[pytest.param(store, marks=[] if store in QUICK else [pytest.mark.slow]) for store in STORES])
 def url(request: pytest.FixtureRequest, tmp_path: Path, kafka_broker: KafkaBroker) -> str:
     """A store's URL; only the server that it names is started."""
     match request.param:
@@ -58,10 +58,10 @@ class Pipeline:
         self.job = Job(store_at(url), pipeline=topic).start()
         first = replace(self.job.next_entry(), progress=(PartitionProgress.at(TopicPartition(topic, 0), 0),))
         self.job.last = self.job.store.commit(first, previous=None)
-        place = PartitionProgress(
+        partition_progress = PartitionProgress(
             topic=topic, partition=0, topic_id=topic_id, start=0, end=READ, leader_epoch=0, origin=0
         )
-        entry = replace(self.job.next_entry(), progress=(place,))
+        entry = replace(self.job.next_entry(), progress=(partition_progress,))
         self.job.last = self.job.store.commit(entry, previous=self.job.last)
 
     def run(self, name: str, *arguments: str) -> list[dict[str, object]]:
@@ -74,10 +74,10 @@ class Pipeline:
     def listed(self) -> list[dict[str, object]]:
         code, out, err = self._command("list", "--store", self.url, "--format", "json")
         assert code == 0, err
-        return [one for one in map(json.loads, out.splitlines()) if one["pipeline"] == self.topic]
+        return [record for record in map(json.loads, out.splitlines()) if record["pipeline"] == self.topic]
 
     def current(self) -> list[object]:
-        return [one["current"] for one in self.run("offsets", "--format", "json")]
+        return [record["current"] for record in self.run("offsets", "--format", "json")]
 
     def entry(self) -> LedgerEntry | None:
         """What another driver would find."""
@@ -102,13 +102,13 @@ def test_offsets_and_lag_are_told(pipeline: Pipeline) -> None:
     ]  # fmt: skip
     [lag] = pipeline.run("lag", "--format", "json")
     assert lag["lag"] == RECORDS - READ
-    assert [one["pipeline"] for one in pipeline.listed()] == [pipeline.topic]
+    assert [record["pipeline"] for record in pipeline.listed()] == [pipeline.topic]
 
 
 def test_a_pause_holds_until_it_is_taken_back(pipeline: Pipeline) -> None:
     for name, paused in (("pause", True), ("resume", False)):
         pipeline.run(name)
-        assert seen_soon(lambda: [one["paused"] for one in pipeline.listed()], [paused]) == [paused]
+        assert seen_soon(lambda: [record["paused"] for record in pipeline.listed()], [paused]) == [paused]
 
 
 def test_a_reset_goes_back_and_fences_the_driver(pipeline: Pipeline) -> None:

@@ -83,13 +83,15 @@ LAST = ("restart", "reset", "dashboard", "drop", "demo")
 
 def examples() -> dict[str, list[str]]:
     """The lines of each command, by its name."""
-    found = {}
+    lines_by_command = {}
     for command in app.app.registered_commands:
         assert command.callback is not None
         lines = [line.strip() for line in (command.epilog or "").splitlines()]
         name = command.name or command.callback.__name__
-        found[name] = [line.removeprefix("directkafka ") for line in lines if line.startswith("directkafka ")]
-    return found
+        lines_by_command[name] = [
+            line.removeprefix("directkafka ") for line in lines if line.startswith("directkafka ")
+        ]
+    return lines_by_command
 
 
 @pytest.fixture
@@ -125,19 +127,19 @@ def read(line: str, here: dict[str, str]) -> tuple[list[str], str | None]:
     """The words of an example, with this machine's addresses, and the file that its output goes to."""
     for told, meant in here.items():
         line = line.replace(told, meant)
-    found = re.fullmatch(r"([^|>]*?)(?: \| jq .*| > (\S+))?", line)
-    assert found is not None
-    arguments = shlex.split(found[1])
+    match = re.fullmatch(r"([^|>]*?)(?: \| jq .*| > (\S+))?", line)
+    assert match is not None
+    arguments = shlex.split(match[1])
     if arguments[0] == "dashboard" and "--http" not in arguments:
         arguments += ["--http", "127.0.0.1:0"]
-    return arguments, found[2]
+    return arguments, match[2]
 
 
 def test_every_command_has_examples() -> None:
-    found = examples()
-    assert [name for name, lines in found.items() if not lines] == []
-    assert set(found) == {*FIRST, *LAST}
-    assert {line.split()[0] for lines in found.values() for line in lines} == set(found)
+    lines_by_command = examples()
+    assert [name for name, lines in lines_by_command.items() if not lines] == []
+    assert set(lines_by_command) == {*FIRST, *LAST}
+    assert {line.split()[0] for lines in lines_by_command.values() for line in lines} == set(lines_by_command)
 
 
 def test_every_example_runs(
@@ -156,8 +158,8 @@ def test_every_example_runs(
     source = {"kafka.bootstrap.servers": broker.bootstrap_servers, "subscribe": "orders", "startingOffsets": "earliest"}
     Pipeline("elsewhere", source=source, sinks=PostgresSink(database, "orders"), trigger="available-now").run()
     for name in ("windows.toml", "orders.toml"):
-        code, _, said = command("run", name)
-        assert code == 0, said
+        code, _, messages = command("run", name)
+        assert code == 0, messages
 
     here = {
         "localhost:9092": broker.bootstrap_servers,
@@ -169,19 +171,19 @@ def test_every_example_runs(
     }
 
     def example(line: str) -> None:
-        arguments, place = read(line, here)
-        code, shown, said = command(*arguments)
-        assert code == 0, f"{line}: {said}"
-        if place:
-            (tmp_path / place).write_text(shown)
+        arguments, file_name = read(line, here)
+        code, shown, messages = command(*arguments)
+        assert code == 0, f"{line}: {messages}"
+        if file_name:
+            (tmp_path / file_name).write_text(shown)
 
-    found = examples()
+    lines_by_command = examples()
     windows = tmp_path / "windows.toml"
     for name in (*FIRST, *LAST):
         if name == "restart":
             # What its ledger is to go on from is an empty checkpoint, as for a user who has lost it.
             windows.write_text(windows.read_text().replace("/checkpoint", "/another"))
-        for line in found[name]:
+        for line in lines_by_command[name]:
             if "--from checkpoint" in line:
                 assert command("run", windows.name)[0] == 0
             example(line)

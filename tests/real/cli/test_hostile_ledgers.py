@@ -40,9 +40,9 @@ def command(terminal: Command) -> Command:
     """A command whose output is looked at as well: it is a table for people, or JSON in ASCII."""
 
     def run(*arguments: str) -> Outcome:
-        code, shown, said = terminal(*arguments)
+        code, shown, messages = terminal(*arguments)
         assert_harmless(shown)
-        return code, shown, said
+        return code, shown, messages
 
     return run
 
@@ -64,7 +64,7 @@ def ledger(tmp_path: Path, kafka_broker: KafkaBroker, topic: str) -> None:
             generation=store.fence("flights"),
             lineage="".join(NAMES.values()),
             batch_id=0,
-            progress=tuple(sorted(PartitionProgress.at(place, 3) for place in places)),
+            progress=tuple(sorted(PartitionProgress.at(partition, 3) for partition in places)),
             total_rows=dict.fromkeys(NAMES.values(), 1),
         )
         store.commit(entry, previous=None)
@@ -76,11 +76,11 @@ def ledger(tmp_path: Path, kafka_broker: KafkaBroker, topic: str) -> None:
 
 
 def test_pipelines_of_hostile_names_are_listed_as_text(command: Command) -> None:
-    code, shown, said = command("list", "--store", "sqlite:ledger.db")
-    assert code == 0, said
+    code, shown, messages = command("list", "--store", "sqlite:ledger.db")
+    assert code == 0, messages
     assert "12 [/min]" in shown, "markup is text"
-    code, shown, said = command("list", "--store", "sqlite:ledger.db", "--format", "json")
-    assert code == 0, said
+    code, shown, messages = command("list", "--store", "sqlite:ledger.db", "--format", "json")
+    assert code == 0, messages
     assert shown.isascii()
     assert {json.loads(line)["pipeline"] for line in shown.splitlines()} == {"flights", *NAMES.values()}
 
@@ -89,12 +89,12 @@ def test_pipelines_of_hostile_names_are_listed_as_text(command: Command) -> None
 def test_topics_of_hostile_names_are_shown_as_text(command: Command, name: str, kafka_broker: KafkaBroker) -> None:
     named = ("--store", "sqlite:ledger.db", "--pipeline", "flights")
     for arguments in (named, (*named, "--format", "json"), ("flights.toml",)):
-        code, shown, said = command(name, *arguments)
-        assert code == 0, said
+        code, shown, messages = command(name, *arguments)
+        assert code == 0, messages
         assert "12 [/min]" in shown
     # A topic of such a name cannot be asked for.
-    code, _, said = command(name, *named, "--bootstrap-server", kafka_broker.bootstrap_servers)
-    assert code in (1, 2), said
+    code, _, messages = command(name, *named, "--bootstrap-server", kafka_broker.bootstrap_servers)
+    assert code in (1, 2), messages
 
 
 #: One that forges a line, one that is markup, one that moves a cursor, one that turns text around; the other ones take
@@ -121,13 +121,13 @@ def test_hostile_arguments_are_refused_with_what_they_are(command: Command, what
         ("reset", "flights.toml", "--from-file", text),
         ("reset", "flights.toml", "--from-file", "offsets.csv"),
     ):
-        code, shown, said = command(*arguments)
-        assert code in (1, 2), (arguments, said)
-        assert (shown, "error" in said.lower()) == ("", True), arguments
+        code, shown, messages = command(*arguments)
+        assert code in (1, 2), (arguments, messages)
+        assert (shown, "error" in messages.lower()) == ("", True), arguments
 
 
 @pytest.mark.slow
 def test_a_reset_is_told_beside_a_hostile_ledger(command: Command) -> None:
     for arguments in ((), ("--format", "json"), ("--yes",)):
-        code, _, said = command("reset", "flights.toml", "--to-earliest", *arguments)
-        assert code == 0, said
+        code, _, messages = command("reset", "flights.toml", "--to-earliest", *arguments)
+        assert code == 0, messages

@@ -50,7 +50,7 @@ REJECTED = (
 
 @pytest.fixture(scope="module")
 def values() -> list[bytes]:
-    return [b"good", *(one.encode(errors="surrogatepass") for one in HOSTILE.values()), b"\xff\xfe\x00\xc3"]
+    return [b"good", *(text.encode(errors="surrogatepass") for text in HOSTILE.values()), b"\xff\xfe\x00\xc3"]
 
 
 @pytest.fixture
@@ -88,16 +88,16 @@ def test_hostile_records_go_through_every_command(
     command: Command, write: Callable[..., Path], values: list[bytes]
 ) -> None:
     file = str(write())
-    code, shown, said = command("run", file, "--format", "json")
-    assert code == 0, said
+    code, shown, messages = command("run", file, "--format", "json")
+    assert code == 0, messages
     assert all(line.isascii() and json.loads(line) for line in shown.splitlines())
 
-    code, shown, said = command("replay", file, "--dry-run")
-    assert code == 0, said
+    code, shown, messages = command("replay", file, "--dry-run")
+    assert code == 0, messages
     assert_harmless(shown)
     assert "12 [/min]" in shown, "markup is text"
-    code, shown, said = command("replay", file, "--dry-run", "--format", "json")
-    assert code == 0, said
+    code, shown, messages = command("replay", file, "--dry-run", "--format", "json")
+    assert code == 0, messages
     assert shown.isascii()
     reasons = {json.loads(line)["reason"] for line in shown.splitlines()}
     assert len(reasons) == len(values) - 1
@@ -106,11 +106,11 @@ def test_hostile_records_go_through_every_command(
         told = value.replace("\0", "\ufffd")
         assert told in reasons or what == "a lone surrogate", f"{what} is not what the record has"
 
-    code, shown, said = command("verify", file)
-    assert code == 0, said
+    code, shown, messages = command("verify", file)
+    assert code == 0, messages
     assert_harmless(shown)
-    code, shown, said = command("replay", file)
-    assert code == 0, said
+    code, shown, messages = command("replay", file)
+    assert code == 0, messages
     assert_harmless(shown)
 
 
@@ -123,24 +123,24 @@ def test_hostile_ledgers_and_checkpoints_go_through_adopt_and_restart(
     checkpoint = tmp_path / "check [/min] \u202e\u200b point"
     engine = f'engine = "structured"\ncheckpoint = {json.dumps(str(checkpoint), ensure_ascii=False)}\n[source]'
     file.write_text(file.read_text().replace("[source]", engine))
-    code, _, said = command("run", str(file))
-    assert code == 0, said
+    code, _, messages = command("run", str(file))
+    assert code == 0, messages
     named = [value for what, value in HOSTILE.items() if len(value) < 1_000 and what != "a lone surrogate"]
     with closing(sqlite3.connect(tmp_path / "rows.db", isolation_level=None)) as ledger:
         assert ledger.execute("UPDATE directkafka_ledger SET lineage = ?", ["".join(named)]).rowcount > 0
-    code, shown, said = command("adopt", str(file))
+    code, shown, messages = command("adopt", str(file))
     assert_harmless(shown)
-    assert code == 0, said
-    assert "12 [/min]" in said, "the checkpoint that the ledger follows is named"
+    assert code == 0, messages
+    assert "12 [/min]" in messages, "the checkpoint that the ledger follows is named"
 
     for offsets in (checkpoint / "offsets").glob("[0-9]*"):
         lines = offsets.read_text().splitlines()
         offsets.write_text("\n".join([*lines[:-1], json.dumps({value: {"0": 7} for value in named})]))
         (offsets.parent / f".{offsets.name}.crc").unlink(missing_ok=True)
     for arguments in (("adopt",), ("restart",), ("restart", "--from", "checkpoint"), ("run",)):
-        code, shown, said = command(arguments[0], str(file), *arguments[1:])
+        code, shown, messages = command(arguments[0], str(file), *arguments[1:])
         assert_harmless(shown)
-        assert (code == 0) == (not any(line.startswith("error ") for line in said.splitlines())), said
+        assert (code == 0) == (not any(line.startswith("error ") for line in messages.splitlines())), messages
 
 
 @pytest.mark.parametrize(
@@ -152,19 +152,19 @@ def test_a_transform_that_fails_on_a_hostile_record_says_so_and_no_more(
     """The record's text is in Spark's own message, in the middle of a trace that the driver reads."""
     offset = list(HOSTILE).index(what) + 1
     sql = f"SELECT offset, CASE WHEN offset = {offset} THEN raise_error(string(value)) END AS text FROM source"
-    code, shown, said = command("run", str(write(sql)))
+    code, shown, messages = command("run", str(write(sql)))
     assert (code, shown) == (1, ""), "a failed transform is worth another start, whatever the record says"
-    [error] = [line for line in said.splitlines() if line.startswith("error ")]
+    [error] = [line for line in messages.splitlines() if line.startswith("error ")]
     assert "transform" in error
-    assert len(said) < 60_000
+    assert len(messages) < 60_000
 
 
 @pytest.mark.parametrize("what", [name for name, value in HOSTILE.items() if len(value) < 1_000])
 def test_a_hostile_name_of_a_table_is_taken_or_told(command: Command, write: Callable[..., Path], what: str) -> None:
-    code, shown, said = command("check", str(write(table=HOSTILE[what])))
-    assert code in (0, 1, 2), said
+    code, shown, messages = command("check", str(write(table=HOSTILE[what])))
+    assert code in (0, 1, 2), messages
     assert_harmless(shown)
-    assert (code == 0) == ("error " not in said)
+    assert (code == 0) == ("error " not in messages)
 
 
 @pytest.mark.slow

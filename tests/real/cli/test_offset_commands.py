@@ -168,10 +168,10 @@ def test_retention_that_comes_between_two_questions_is_no_failure(
 
     monkeypatch.setattr(offsets, "SourceCluster", Overtaken)
     source = SourceOptions.parse({"kafka.bootstrap.servers": world.servers, "subscribe": world.topic}, streaming=True)
-    found = offsets.look_at_offsets("flights", replace(source, starting=Positions(default=Earliest())), [])
-    assert (len(looks), found[0].earliest, found[0].lag) == (2, 6, 4)
-    assert found[0].lag_seconds is not None
-    assert 54 <= found[0].lag_seconds < 54 + WAIT_S
+    positions = offsets.look_at_offsets("flights", replace(source, starting=Positions(default=Earliest())), [])
+    assert (len(looks), positions[0].earliest, positions[0].lag) == (2, 6, 4)
+    assert positions[0].lag_seconds is not None
+    assert 54 <= positions[0].lag_seconds < 54 + WAIT_S
 
 
 def test_a_limit_that_is_passed_is_told_with_its_partition_and_ends_with_one(world: World) -> None:
@@ -232,7 +232,7 @@ def test_without_brokers_a_ledger_says_how_far_it_is(world: World) -> None:
 
 
 @pytest.mark.parametrize(
-    ("arguments", "said"),
+    ("arguments", "message"),
     [
         ([], "name a pipeline file, or --store URL and --pipeline NAME"),
         (["flights.toml", "--pipeline", "flights"], "give FILE, or --store and --pipeline, not both"),
@@ -242,11 +242,11 @@ def test_without_brokers_a_ledger_says_how_far_it_is(world: World) -> None:
         (["--store", "oracle:x", "--pipeline", "flights"], "'oracle' is none of its schemes: postgresql,"),
     ],
 )
-def test_what_names_no_pipeline_is_refused(world: World, arguments: list[str], said: str) -> None:
+def test_what_names_no_pipeline_is_refused(world: World, arguments: list[str], message: str) -> None:
     world.commit(4, 5, 0)
     code, _, err = world.command("offsets", *(argument.format(folder=world.folder) for argument in arguments))
     assert code == 2
-    assert said in err
+    assert message in err
     assert not (world.folder / "not-there.db").exists()
 
 

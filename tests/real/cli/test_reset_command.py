@@ -116,7 +116,7 @@ class World:
         with closing(self.sink(database).store) as store:
             entry = store.read("flights")
         assert entry is not None
-        return {place.partition: end for place, end in entry.ends().items()}
+        return {topic_partition.partition: end for topic_partition, end in entry.ends().items()}
 
     def rows(self) -> list[tuple[int, int]]:
         with closing(sqlite3.connect(self.folder / "flights.db")) as connection:
@@ -226,7 +226,9 @@ def test_a_pipeline_without_a_file_is_reset_in_its_store(world: World) -> None:
     code, out, err = without_file(world, *at, "--format", "json")
     assert (code, world.ends()) == (0, {0: 10, 1: 3}), err
     effects = [json.loads(line) for line in out.splitlines()]
-    assert [(one["sink"], one["partition"], one["effect"], one["offsets"], one["rows"]) for one in effects] == [
+    assert [
+        (effect["sink"], effect["partition"], effect["effect"], effect["offsets"], effect["rows"]) for effect in effects
+    ] == [
         ("flights", 0, "doubled", 6, None),
         ("flights", 1, "lost", 1, 0),
         ("flights", None, "doubled", 6, None),
@@ -326,7 +328,7 @@ def test_a_structured_pipeline_is_told_what_to_do_with_its_checkpoint(world: Wor
 
 
 @pytest.mark.parametrize(
-    ("arguments", "said"),
+    ("arguments", "message"),
     [
         ([], "say where the pipeline is to go on by one of --to-earliest, --to-latest"),
         (["--to-earliest", "--to-latest"], "found --to-earliest and --to-latest"),
@@ -344,14 +346,14 @@ def test_a_structured_pipeline_is_told_what_to_do_with_its_checkpoint(world: Wor
         (["--from-file", "{folder}/empty.csv"], "names no partition"),
     ],
 )
-def test_what_makes_no_sense_is_refused_and_changes_nothing(world: World, arguments: list[str], said: str) -> None:
+def test_what_makes_no_sense_is_refused_and_changes_nothing(world: World, arguments: list[str], message: str) -> None:
     files = {"bad": "t,0,1\nt,1,-5\n", "twice": "t,0,1\nt,0,2\n", "empty": "\n"}
     for name, text in files.items():
         (world.folder / f"{name}.csv").write_text(text)
     parts = {"topic": world.topic, "folder": world.folder}
     code, _, err = world.run(*(argument.format(**parts) for argument in arguments))
     assert code == 2, err
-    assert said.format(**parts) in err
+    assert message.format(**parts) in err
     assert world.ends() == {0: 10, 1: 3}
 
 
@@ -374,10 +376,13 @@ def test_what_changes_nothing_stops_no_driver(world: World) -> None:
 def test_records_of_a_partition_that_was_never_read_are_lost_as_well(world: World) -> None:
     with closing(sqlite3.connect(world.folder / "flights.db")) as connection, connection:
         (text,) = connection.execute("SELECT progress FROM directkafka_ledger").fetchone()
-        only_first = [one for one in json.loads(text) if one["partition"] == 0]
+        only_first = [progress for progress in json.loads(text) if progress["partition"] == 0]
         connection.execute("UPDATE directkafka_ledger SET progress = ?", [json.dumps(only_first)])
     records = world.records("--to-latest")
-    assert [(one["partition"], one["effect"], one["offsets"]) for one in records] == [(1, "lost", 5), (None, "lost", 5)]
+    assert [(record["partition"], record["effect"], record["offsets"]) for record in records] == [
+        (1, "lost", 5),
+        (None, "lost", 5),
+    ]
 
 
 def test_a_partition_that_kafka_has_no_longer_is_named_and_stays(world: World) -> None:
@@ -428,13 +433,13 @@ def test_two_tables_of_one_name_are_told_apart(world: World) -> None:
     sink = f'[[sink]]\ntype = "sqlite"\npath = "{world.folder}/more.db"\ntable = "flights"\n'
     world.write(sink=sink)
     more = SQLiteSink(world.folder / "more.db", "flights")
-    with closing(world.sink().store) as one, closing(more.store) as other:
-        entry = one.read("flights")
+    with closing(world.sink().store) as store, closing(more.store) as other:
+        entry = store.read("flights")
         assert entry is not None
         other.fence("flights", generation=entry.generation)
         other.commit(replace(entry, batch_id=1), previous=None)
     records = world.records("--to-earliest")
-    totals = [one for one in records if one["topic"] is None]
+    totals = [record for record in records if record["topic"] is None]
     assert [(total["store"].rpartition("/")[2], total["offsets"]) for total in totals] == [
         ("flights.db", 13), ("more.db", 13),
     ]  # fmt: skip

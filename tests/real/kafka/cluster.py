@@ -33,8 +33,10 @@ def heal(broker: KafkaBroker) -> None:
 
 def _is_healthy(administrator: AdminClient) -> bool:
     topics = administrator.list_topics(timeout=WAIT_S).topics
-    partitions = [one for topic in topics.values() for one in topic.partitions.values()]
-    return all(sorted(one.isrs) == sorted(one.replicas) and one.leader >= 0 for one in partitions)
+    partitions = [partition for topic in topics.values() for partition in topic.partitions.values()]
+    return all(
+        sorted(partition.isrs) == sorted(partition.replicas) and partition.leader >= 0 for partition in partitions
+    )
 
 
 def partition_of(servers: str, topic: str) -> Any:
@@ -56,9 +58,9 @@ def address_of(broker: KafkaBroker, node: int) -> tuple[str, int]:
 
 def place_on(servers: str, topic: str, nodes: Sequence[int]) -> None:
     """Move partition 0 to these nodes, the first of which is to lead it; returns when it is so."""
-    place = TopicPartition(topic, 0)
+    partition = TopicPartition(topic, 0)
     with _asking(servers) as administrator:
-        assert administrator.alter_partition_reassignments({place: list(nodes)})[place] is None
+        assert administrator.alter_partition_reassignments({partition: list(nodes)})[partition] is None
 
     def has_moved() -> bool:
         seen = partition_of(servers, topic)

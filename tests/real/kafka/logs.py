@@ -128,7 +128,7 @@ def rows_of(batches: Iterable[pa.RecordBatch]) -> list[Row]:
                     row["value"],
                     micros // 1000,
                     row["timestampType"],
-                    [(one["key"], one["value"]) for one in headers] if headers else None,
+                    [(header["key"], header["value"]) for header in headers] if headers else None,
                 )
             )
     return rows
@@ -139,9 +139,9 @@ def task_for(client: ClientOptions, topic: str, start: int, end: int, **fields: 
     partition = fields.pop("partition", 0)
     asking = KafkaClient(client)
     try:
-        admin, place = AdminClient(asking), TopicPartition(topic, partition)
+        admin, topic_partition = AdminClient(asking), TopicPartition(topic, partition)
         topics = admin.topics([topic])
-        described, seen = topics[topic], admin.snapshot([place], topics).partitions[place]
+        described, seen = topics[topic], admin.snapshot([topic_partition], topics).partitions[topic_partition]
     finally:
         asking.close()
     leader = described.leaders[partition]
@@ -163,20 +163,24 @@ def admin(servers: str) -> ConfluentAdminClient:
 
 def end_offset(servers: str, topic: str, partition: int = 0) -> int:
     """The high watermark, as confluent-kafka sees it."""
-    administrator, place = admin(servers), Place(topic, partition)
-    return int(administrator.list_offsets({place: OffsetSpec.latest()})[place].result(WAIT_S).offset)
+    administrator, topic_partition = admin(servers), Place(topic, partition)
+    return int(
+        administrator.list_offsets({topic_partition: OffsetSpec.latest()})[topic_partition].result(WAIT_S).offset
+    )
 
 
 def start_offset(servers: str, topic: str, partition: int = 0) -> int:
     """Where the log starts, as confluent-kafka sees it."""
-    administrator, place = admin(servers), Place(topic, partition)
-    return int(administrator.list_offsets({place: OffsetSpec.earliest()})[place].result(WAIT_S).offset)
+    administrator, topic_partition = admin(servers), Place(topic, partition)
+    return int(
+        administrator.list_offsets({topic_partition: OffsetSpec.earliest()})[topic_partition].result(WAIT_S).offset
+    )
 
 
 def delete_records(servers: str, topic: str, before: int, partition: int = 0) -> None:
     """Move the log's start, and wait until it has moved."""
-    administrator, place = admin(servers), Place(topic, partition, before)
-    administrator.delete_records([place])[place].result(WAIT_S)
+    administrator, topic_partition = admin(servers), Place(topic, partition, before)
+    administrator.delete_records([topic_partition])[topic_partition].result(WAIT_S)
     until(lambda: start_offset(servers, topic, partition) == before, "the log's start did not move")
 
 

@@ -78,7 +78,7 @@ class LossyProxy(KafkaProxy):
 
     def to_client(self, client: socket.socket, server: socket.socket) -> None:
         while (response := receive_frame(server)) is not None:
-            if any(server is one for one, _ in self._late):
+            if any(server is late_server for late_server, _ in self._late):
                 self._late_answer.set()
             if self._is_lost(self._asked.pop((id(client), response[:4]), -1), Loss.ANSWER):
                 break

@@ -42,8 +42,8 @@ def test_topics_are_described_with_their_ids_and_leaders(
     assert sorted(described.leaders) == [0, 1, 2]
     assert len(described.topic_id) == 36
     assert not described.internal
-    assert {f"{one.host}:{one.port}" for one in described.leaders.values()} == {servers}
-    assert {one.node_id for one in described.leaders.values()} == {1}
+    assert {f"{leader.host}:{leader.port}" for leader in described.leaders.values()} == {servers}
+    assert {leader.node_id for leader in described.leaders.values()} == {1}
     assert admin.cluster_id
 
 
@@ -100,7 +100,7 @@ def test_latest_respects_the_isolation_level_while_a_transaction_is_open(
     servers: str, admin: AdminClient, committed_admin: AdminClient, create_topic: CreateTopic
 ) -> None:
     topic = create_topic()
-    place = TopicPartition(topic, 0)
+    partition = TopicPartition(topic, 0)
     produce(servers, topic, [b"value"] * 5)
     producer = transactional(servers, topic)
     producer.begin_transaction()
@@ -108,10 +108,12 @@ def test_latest_respects_the_isolation_level_while_a_transaction_is_open(
     producer.flush()
     produce(servers, topic, [b"value"] * 5)
     described = admin.topics([topic])
-    assert admin.snapshot([place], described).latest() == {place: 11}
-    assert committed_admin.snapshot([place], described).latest() == {place: 5}
+    assert admin.snapshot([partition], described).latest() == {partition: 11}
+    assert committed_admin.snapshot([partition], described).latest() == {partition: 5}
     producer.commit_transaction()
-    until(lambda: committed_admin.snapshot([place], described).latest() == {place: 12}, "the commit does not show")
+    until(
+        lambda: committed_admin.snapshot([partition], described).latest() == {partition: 12}, "the commit does not show"
+    )
 
 
 def test_timestamps_find_the_first_record_at_or_after_them(
@@ -122,15 +124,15 @@ def test_timestamps_find_the_first_record_at_or_after_them(
     for number in range(10):
         producer.produce(topic, value=b"value", partition=0, timestamp=1_700_000_000_000 + number * 1_000)
     producer.flush()
-    place, empty = TopicPartition(topic, 0), TopicPartition(topic, 1)
+    partition, empty = TopicPartition(topic, 0), TopicPartition(topic, 1)
 
     def at(timestamp_ms: int) -> dict[TopicPartition, int | None]:
-        return admin.at_timestamp({place: timestamp_ms, empty: timestamp_ms})
+        return admin.at_timestamp({partition: timestamp_ms, empty: timestamp_ms})
 
-    assert at(0) == {place: 0, empty: None}
-    assert at(1_700_000_003_000) == {place: 3, empty: None}
-    assert at(1_700_000_003_001) == {place: 4, empty: None}
-    assert at(1_700_000_009_001) == {place: None, empty: None}
+    assert at(0) == {partition: 0, empty: None}
+    assert at(1_700_000_003_000) == {partition: 3, empty: None}
+    assert at(1_700_000_003_001) == {partition: 4, empty: None}
+    assert at(1_700_000_009_001) == {partition: None, empty: None}
     assert admin.at_timestamp({}) == {}
 
 
@@ -193,7 +195,7 @@ def test_a_leader_that_moved_is_asked_anew(
 ) -> None:
     topic = create_topic()
     produce(servers, topic, [b"value"] * 3)
-    place = TopicPartition(topic, 0)
+    partition = TopicPartition(topic, 0)
     stale = admin.topics([topic])
     asked: list[int | None] = []
     call = admin._client.call
@@ -207,5 +209,5 @@ def test_a_leader_that_moved_is_asked_anew(
         return response
 
     monkeypatch.setattr(admin._client, "call", moved_once)
-    assert admin.snapshot([place], stale).latest() == {place: end_offset(servers, topic)}
+    assert admin.snapshot([partition], stale).latest() == {partition: end_offset(servers, topic)}
     assert len(asked) == 3

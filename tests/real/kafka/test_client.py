@@ -200,10 +200,10 @@ def test_a_server_that_answers_with_garbage_is_named_in_bounded_time(servers: st
         assert time.monotonic() - begun < 3.0
 
 
-@pytest.mark.parametrize("said", [-1, 3, 2**31 - 1], ids="length {}".format)
-def test_a_server_that_lies_about_its_lengths_is_named_in_bounded_time(servers: str, said: int) -> None:
+@pytest.mark.parametrize("length", [-1, 3, 2**31 - 1], ids="length {}".format)
+def test_a_server_that_lies_about_its_lengths_is_named_in_bounded_time(servers: str, length: int) -> None:
     with KafkaProxy(*host_and_port(servers)) as proxy:
-        proxy.lie = lambda _: said
+        proxy.lie = lambda _: length
         address = f"127.0.0.1:{proxy.port}"
         quick = options(address, socket_connection_setup_timeout_ms=400, request_timeout_ms=400)
         begun = time.monotonic()
@@ -374,7 +374,7 @@ def test_a_connection_that_takes_too_long_leaves_no_open_socket(full: str, made:
         with pytest.raises(BrokerUnreachableError):
             broker_count(client)
         assert made
-        assert [one for one in made if one.fileno() >= 0] == []
+        assert [opened_socket for opened_socket in made if opened_socket.fileno() >= 0] == []
 
 
 def test_an_address_of_a_host_that_is_refused_leaves_no_open_socket(
@@ -392,8 +392,8 @@ def test_an_address_of_a_host_that_is_refused_leaves_no_open_socket(
         assert broker_count(client) == 1
         port = int(servers.rpartition(":")[2])
         assert len(made) >= 4
-        assert {one.getpeername()[1] for one in made if one.fileno() >= 0} == {port}
-    assert [one for one in made if one.fileno() >= 0] == []
+        assert {opened_socket.getpeername()[1] for opened_socket in made if opened_socket.fileno() >= 0} == {port}
+    assert [opened_socket for opened_socket in made if opened_socket.fileno() >= 0] == []
 
 
 def test_a_tls_handshake_without_an_answer_is_hung_up_when_its_time_is_over() -> None:
@@ -445,7 +445,7 @@ def test_bytes_that_were_not_sent_keep_no_socket_open(servers: str, made: list[s
     manager.run(connect)
     manager.close_all()
     assert made
-    assert [one for one in made if one.fileno() >= 0] == []
+    assert [opened_socket for opened_socket in made if opened_socket.fileno() >= 0] == []
 
 
 @pytest.mark.parametrize("host", ["a..b", "a" * 64])

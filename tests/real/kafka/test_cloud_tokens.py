@@ -83,9 +83,9 @@ def test_google_s_token_is_wrapped_as_its_brokers_take_it() -> None:
     assert lifetime_s == pytest.approx(LIFETIME_S, abs=30)
     header, claims, inner = (base64.urlsafe_b64decode(part + "==").decode() for part in token.reveal().split("."))
     assert json.loads(header) == {"typ": "JWT", "alg": "GOOG_OAUTH2_TOKEN"}
-    found = json.loads(claims)
-    assert (found["iss"], found["scope"], found["sub"]) == ("Google", "kafka", ACCOUNT)
-    assert found["exp"] - found["iat"] == pytest.approx(LIFETIME_S, abs=30)
+    parsed_claims = json.loads(claims)
+    assert (parsed_claims["iss"], parsed_claims["scope"], parsed_claims["sub"]) == ("Google", "kafka", ACCOUNT)
+    assert parsed_claims["exp"] - parsed_claims["iat"] == pytest.approx(LIFETIME_S, abs=30)
     assert inner == "secret-token"
 
 

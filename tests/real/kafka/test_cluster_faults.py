@@ -68,8 +68,8 @@ def cluster(three: KafkaBroker) -> Iterator[KafkaBroker]:
 
 
 @pytest.fixture
-def place(cluster: KafkaBroker, topic: Callable[[], str]) -> Callable[..., str]:
-    """``place([1, 2, 3])`` makes a topic whose partition lies on these nodes, led by the first, with records."""
+def topic_on(cluster: KafkaBroker, topic: Callable[[], str]) -> Callable[..., str]:
+    """``topic_on([1, 2, 3])`` makes a topic whose partition lies on these nodes, led by the first, with records."""
 
     def make(nodes: list[int], config: dict[str, str] | None = None) -> str:
         servers, name = cluster.bootstrap_servers, topic()
@@ -103,9 +103,9 @@ def read_around(task: RangeTask, event: Callable[[], object]) -> list[Row]:
 
 
 def test_a_leader_that_is_killed_in_mid_range_costs_nothing_but_time(
-    cluster: KafkaBroker, place: Callable[..., str]
+    cluster: KafkaBroker, topic_on: Callable[..., str]
 ) -> None:
-    topic = place([1, 2, 3])
+    topic = topic_on([1, 2, 3])
     expected = consume(cluster.bootstrap_servers, topic)
     assert len(expected) == COUNT
     assert read_around(planned(cluster, topic), lambda: cluster.kill(1)) == expected
@@ -113,10 +113,10 @@ def test_a_leader_that_is_killed_in_mid_range_costs_nothing_but_time(
 
 
 def test_a_leader_that_freezes_in_mid_range_is_left_once_its_silence_is_too_long(
-    cluster: KafkaBroker, place: Callable[..., str]
+    cluster: KafkaBroker, topic_on: Callable[..., str]
 ) -> None:
     """It keeps the connection, and takes new ones, and never answers."""
-    topic = place([1, 2, 3])
+    topic = topic_on([1, 2, 3])
     expected = consume(cluster.bootstrap_servers, topic)
     task = planned(cluster, topic, params={"request_timeout_ms": 2_000, "socket_connection_setup_timeout_ms": 2_000})
     reader = read_range(task)
@@ -142,8 +142,10 @@ def test_a_broker_that_freezes_is_left_where_any_other_will_do(
             assert client.call("Metadata", topics=[], allow_auto_topic_creation=False).brokers
 
 
-def test_a_partition_that_moves_to_other_brokers_is_followed(cluster: KafkaBroker, place: Callable[..., str]) -> None:
-    topic = place([1])
+def test_a_partition_that_moves_to_other_brokers_is_followed(
+    cluster: KafkaBroker, topic_on: Callable[..., str]
+) -> None:
+    topic = topic_on([1])
     expected = consume(cluster.bootstrap_servers, topic)
     assert read_around(planned(cluster, topic), lambda: place_on(cluster.bootstrap_servers, topic, [2])) == expected
     place_on(cluster.bootstrap_servers, topic, [3, 1])
@@ -151,9 +153,9 @@ def test_a_partition_that_moves_to_other_brokers_is_followed(cluster: KafkaBroke
 
 
 def test_a_leader_that_comes_back_with_an_empty_disk_is_filled_again_before_it_leads(
-    cluster: KafkaBroker, place: Callable[..., str]
+    cluster: KafkaBroker, topic_on: Callable[..., str]
 ) -> None:
-    topic = place([1, 2, 3])
+    topic = topic_on([1, 2, 3])
     servers = cluster.bootstrap_servers
     expected = consume(servers, topic)
 
@@ -192,9 +194,9 @@ def traffic(monkeypatch: pytest.MonkeyPatch) -> Traffic:
 
 
 def test_records_come_from_the_replica_in_our_rack(
-    cluster: KafkaBroker, place: Callable[..., str], traffic: Traffic
+    cluster: KafkaBroker, topic_on: Callable[..., str], traffic: Traffic
 ) -> None:
-    topic = place([1, 2, 3])
+    topic = topic_on([1, 2, 3])
     expected = consume(cluster.bootstrap_servers, topic)
     leader, near = address_of(cluster, 1)[1], address_of(cluster, 3)[1]
     for number in (1, 2):
@@ -210,17 +212,17 @@ def test_records_come_from_the_replica_in_our_rack(
 
 @pytest.mark.parametrize("rack", ["", "nowhere", "rack-1"])
 def test_records_come_from_the_leader_when_no_replica_is_nearer(
-    cluster: KafkaBroker, place: Callable[..., str], traffic: Traffic, rack: str
+    cluster: KafkaBroker, topic_on: Callable[..., str], traffic: Traffic, rack: str
 ) -> None:
-    topic = place([1, 2, 3])
+    topic = topic_on([1, 2, 3])
     assert len(read(planned(cluster, topic, params={"client_rack": rack}))) == COUNT
     assert set(traffic.requests) == {address_of(cluster, 1)[1]}
 
 
 def test_a_near_replica_that_dies_is_replaced_by_the_leader_for_the_rest_of_the_range(
-    cluster: KafkaBroker, place: Callable[..., str], traffic: Traffic
+    cluster: KafkaBroker, topic_on: Callable[..., str], traffic: Traffic
 ) -> None:
-    topic = place([1, 2, 3])
+    topic = topic_on([1, 2, 3])
     expected = consume(cluster.bootstrap_servers, topic)
     leader, near = address_of(cluster, 1)[1], address_of(cluster, 3)[1]
     rows = read_around(planned(cluster, topic, params={"client_rack": "rack-3"}), lambda: cluster.kill(3))
@@ -241,9 +243,9 @@ def lose_only_replica(cluster: KafkaBroker, topic: str) -> None:
 
 
 def test_an_only_replica_that_lost_its_disk_is_a_loss_from_where_the_reader_is(
-    cluster: KafkaBroker, place: Callable[..., str]
+    cluster: KafkaBroker, topic_on: Callable[..., str]
 ) -> None:
-    topic = place([1])
+    topic = topic_on([1])
     with pytest.raises(DataLossError) as caught:
         read_around(planned(cluster, topic), lambda: lose_only_replica(cluster, topic))
     loss = caught.value
@@ -251,8 +253,8 @@ def test_an_only_replica_that_lost_its_disk_is_a_loss_from_where_the_reader_is(
     assert "the log ends at offset 0" in str(loss)
 
 
-def test_an_empty_log_is_a_loss_also_at_its_first_offset(cluster: KafkaBroker, place: Callable[..., str]) -> None:
-    topic = place([1])
+def test_an_empty_log_is_a_loss_also_at_its_first_offset(cluster: KafkaBroker, topic_on: Callable[..., str]) -> None:
+    topic = topic_on([1])
     task = planned(cluster, topic, poll_timeout_ms=20_000)
     lose_only_replica(cluster, topic)
     begun = time.monotonic()
@@ -263,9 +265,9 @@ def test_an_empty_log_is_a_loss_also_at_its_first_offset(cluster: KafkaBroker, p
 
 
 def test_other_records_under_the_same_offsets_are_never_taken_for_the_lost_ones(
-    cluster: KafkaBroker, place: Callable[..., str]
+    cluster: KafkaBroker, topic_on: Callable[..., str]
 ) -> None:
-    topic = place([1])
+    topic = topic_on([1])
     task = planned(cluster, topic)
 
     def lose_and_fill() -> None:
@@ -291,9 +293,9 @@ def lose_last_hundred(cluster: KafkaBroker, topic: str) -> None:
 
 
 @pytest.fixture
-def torn(cluster: KafkaBroker, place: Callable[..., str]) -> str:
+def torn(cluster: KafkaBroker, topic_on: Callable[..., str]) -> str:
     """A topic whose last hundred records only its leader has, node 1; node 2 has the rest, and is dead."""
-    topic = place([1, 2], config={"min.insync.replicas": "1"})
+    topic = topic_on([1, 2], config={"min.insync.replicas": "1"})
     servers = cluster.bootstrap_servers
     cluster.kill(2)
     until(lambda: partition_of(servers, topic).isrs == [1], "the dead replica is still in sync")
@@ -331,9 +333,9 @@ def test_records_written_after_an_unclean_election_are_not_taken_for_those_befor
 
 
 def test_records_that_are_deleted_in_mid_range_are_a_loss_with_its_numbers(
-    cluster: KafkaBroker, place: Callable[..., str]
+    cluster: KafkaBroker, topic_on: Callable[..., str]
 ) -> None:
-    topic = place([1, 2, 3])
+    topic = topic_on([1, 2, 3])
     task = planned(cluster, topic)
     with pytest.raises(DataLossError) as caught:
         read_around(task, lambda: delete_records(cluster.bootstrap_servers, topic, 455))
@@ -342,9 +344,9 @@ def test_records_that_are_deleted_in_mid_range_are_a_loss_with_its_numbers(
 
 
 def test_retention_that_overtakes_a_reader_leaves_a_gap_that_is_logged_and_what_is_left_is_read(
-    cluster: KafkaBroker, place: Callable[..., str], caplog: pytest.LogCaptureFixture
+    cluster: KafkaBroker, topic_on: Callable[..., str], caplog: pytest.LogCaptureFixture
 ) -> None:
-    topic = place([1, 2, 3], config={"segment.bytes": "1048576"})
+    topic = topic_on([1, 2, 3], config={"segment.bytes": "1048576"})
     servers = cluster.bootstrap_servers
     expected = consume(servers, topic)
 
@@ -354,7 +356,7 @@ def test_retention_that_overtakes_a_reader_leaves_a_gap_that_is_logged_and_what_
 
     rows = read_around(planned(cluster, topic, fail_on_data_loss=False), expire)
     read_offsets = offsets_of(rows)
-    (gap,) = [(one, other) for one, other in itertools.pairwise(read_offsets) if other != one + 1]
+    (gap,) = [(offset, other) for offset, other in itertools.pairwise(read_offsets) if other != offset + 1]
     lost_from, lost_until = gap[0] + 1, gap[1]
     assert rows == [*within(expected, 0, lost_from), *within(expected, lost_until, COUNT)]
     assert lost_until == start_offset(servers, topic)
@@ -374,5 +376,5 @@ def test_a_broker_that_has_just_died_is_passed_over_when_any_will_do(
         chosen = client._manager.least_loaded_node
         dead = iter([3])
         monkeypatch.setattr(client._manager, "least_loaded_node", lambda: next(dead, None) or chosen())
-        found = client.call("Metadata", topics=[], allow_auto_topic_creation=False)
-        assert {one.node_id for one in found.brokers} >= {1, 2}
+        metadata = client.call("Metadata", topics=[], allow_auto_topic_creation=False)
+        assert {broker.node_id for broker in metadata.brokers} >= {1, 2}

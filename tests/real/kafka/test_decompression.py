@@ -68,9 +68,9 @@ def send(client: ClientOptions, task: RangeTask, batch: bytes) -> None:
     channel.socket.sendall(request)
     buffer = bytearray()
     length = receive(channel, buffer, 2**20, time.monotonic() + WAIT_S)
-    found, answer = channel.decode_produce(bytes(buffer[:length]))
-    (one,) = answer.responses[0].partition_responses
-    assert (found, one.error_code) == (asked, 0)
+    correlation_id, answer = channel.decode_produce(bytes(buffer[:length]))
+    (partition,) = answer.responses[0].partition_responses
+    assert (correlation_id, partition.error_code) == (asked, 0)
     connection_pool.give_back(client, channel)
 
 

@@ -36,14 +36,14 @@ def seconds_apart(servers: str, topic: str, count: int, *, partition: int = 0, *
 def check_every_position(servers: str, topic: str, *, isolation_level: str = "read_uncommitted", step: int = 1) -> None:
     """Compare with what confluent-kafka reads from each position on."""
     rows = consume(servers, topic, isolation_level=isolation_level)
-    end, place = end_offset(servers, topic), TopicPartition(topic, 0)
+    end, partition = end_offset(servers, topic), TopicPartition(topic, 0)
     with closing(KafkaClient(options(servers, isolation_level=isolation_level))) as client:
         admin = AdminClient(client)
         topics = admin.topics([topic])
         for start in range(0, end, step):
             expected = next((row[3] for row in rows if row[0] >= start), None)
-            found = first_timestamps(client, admin, [OffsetRange(topic, 0, start, end)], topics)
-            assert found == {place: expected}, start
+            timestamps = first_timestamps(client, admin, [OffsetRange(topic, 0, start, end)], topics)
+            assert timestamps == {partition: expected}, start
 
 
 @pytest.mark.parametrize(
@@ -97,11 +97,11 @@ def test_of_many_partitions_at_once(servers: str, create_topic: CreateTopic) -> 
     # One of which its leader has nothing, whatever the range says, and an empty one.
     unread += [OffsetRange(topic, 5, 0, 1), OffsetRange(topic, 6, 0, 0)]
     with closing(KafkaClient(options(servers))) as client:
-        found = first_timestamps(client, AdminClient(client), unread)
+        timestamps = first_timestamps(client, AdminClient(client), unread)
     expected: dict[TopicPartition, int | None] = {
         TopicPartition(topic, partition): START_MS + 3000 * partition for partition in range(5)
     }
-    assert found == {**expected, TopicPartition(topic, 6): None}
+    assert timestamps == {**expected, TopicPartition(topic, 6): None}
 
 
 @pytest.fixture(scope="module")

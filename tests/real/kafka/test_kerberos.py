@@ -134,8 +134,8 @@ def cache_entry(path: Path | None = None, more: str = "") -> dict[str, object]:
 
 
 def options_for(broker: KafkaBroker, params: Params, listener: str = "CLEAR") -> ClientOptions:
-    place = {"bootstrap.servers": broker.addresses(listener), "security.protocol": LISTENERS[listener]}
-    return ClientOptions.from_kafka_params({**place, **params})
+    listener_settings = {"bootstrap.servers": broker.addresses(listener), "security.protocol": LISTENERS[listener]}
+    return ClientOptions.from_kafka_params({**listener_settings, **params})
 
 
 def connect_and_read(broker: KafkaBroker, topic: str, params: Params, listener: str = "CLEAR") -> None:

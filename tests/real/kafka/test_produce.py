@@ -57,8 +57,8 @@ def rows(first: int, count: int) -> pa.RecordBatch:
     return pa.record_batch({"value": pa.array([b"%d" % number for number in range(first, first + count)])})
 
 
-def write(one: Producer, topic: str, first: int, count: int) -> None:
-    one.write(rows(first, count), [TopicPartition(topic, 0)], np.zeros(count, np.int32))
+def write(kafka_producer: Producer, topic: str, first: int, count: int) -> None:
+    kafka_producer.write(rows(first, count), [TopicPartition(topic, 0)], np.zeros(count, np.int32))
 
 
 def written(servers: str, topic: str, partition: int = 0) -> list[int]:
@@ -70,7 +70,8 @@ def written(servers: str, topic: str, partition: int = 0) -> list[int]:
 
 
 @pytest.mark.parametrize(
-    "codec", [*(pytest.param(one, marks=pytest.mark.slow) for one in ("none", "gzip", "zstd")), "lz4", "snappy"]
+    "codec",
+    [*(pytest.param(slow_codec, marks=pytest.mark.slow) for slow_codec in ("none", "gzip", "zstd")), "lz4", "snappy"],
 )
 def test_a_consumer_of_another_make_reads_what_was_written(
     servers: str, create_topic: CreateTopic, identity: ProducerIdentity, codec: str
@@ -86,17 +87,17 @@ def test_a_consumer_of_another_make_reads_what_was_written(
             "key": pa.array(keys, pa.binary()),
             "value": pa.array(values, pa.binary()),
             "headers": pa.array(
-                [one and [{"key": key, "value": value} for key, value in one] for one in headers], HEADERS
+                [pairs and [{"key": key, "value": value} for key, value in pairs] for pairs in headers], HEADERS
             ),
             "timestamp": pa.array([1_700_000_000_000 + number for number in range(count)], pa.timestamp("ms", "UTC")),
         }
     )
-    with producer(servers, identity, compression=codec, batch_size_bytes=4_000) as one:
-        one.write(table, places, target_of)
-        assert one.flush() == {places[target]: int((target_of == target).sum()) for target in (0, 1)}
-    for target, place in enumerate(places):
+    with producer(servers, identity, compression=codec, batch_size_bytes=4_000) as kafka_producer:
+        kafka_producer.write(table, places, target_of)
+        assert kafka_producer.flush() == {places[target]: int((target_of == target).sum()) for target in (0, 1)}
+    for target, partition in enumerate(places):
         mine = [number for number in range(count) if target_of[number] == target]
-        assert consume(servers, topic, partition=place.partition) == [
+        assert consume(servers, topic, partition=partition.partition) == [
             (offset, keys[number], values[number], 1_700_000_000_000 + number, 0, headers[number])
             for offset, number in enumerate(mine)
         ]
@@ -125,10 +126,10 @@ def test_order_holds_over_many_requests_in_flight(
     servers: str, create_topic: CreateTopic, identity: ProducerIdentity
 ) -> None:
     topic = create_topic()
-    with producer(servers, identity, batch_size_bytes=300) as one:
+    with producer(servers, identity, batch_size_bytes=300) as kafka_producer:
         for first in range(0, 20_000, 1_000):
-            write(one, topic, first, 1_000)
-        assert one.flush() == {TopicPartition(topic, 0): 20_000}
+            write(kafka_producer, topic, first, 1_000)
+        assert kafka_producer.flush() == {TopicPartition(topic, 0): 20_000}
     assert written(servers, topic) == list(range(20_000))
 
 
@@ -136,11 +137,11 @@ def test_a_writer_waits_while_more_is_on_its_way_than_it_may(
     servers: str, create_topic: CreateTopic, identity: ProducerIdentity
 ) -> None:
     topic = create_topic()
-    with producer(servers, identity, buffer_bytes_max=1) as one:
+    with producer(servers, identity, buffer_bytes_max=1) as kafka_producer:
         for first in range(5):
-            write(one, topic, first * 100, 100)
-            assert one._accumulator._queues.acknowledged[TopicPartition(topic, 0)] >= first * 100
-        one.flush()
+            write(kafka_producer, topic, first * 100, 100)
+            assert kafka_producer._accumulator._queues.acknowledged[TopicPartition(topic, 0)] >= first * 100
+        kafka_producer.flush()
     assert written(servers, topic) == list(range(500))
 
 
@@ -148,9 +149,9 @@ def test_connections_are_kept_for_the_next_producer(servers: str, create_topic: 
     topic = create_topic()
     used = []
     for number in range(2):
-        with producer(servers, identity_at(servers)) as one:
-            write(one, topic, number, 1)
-            one.flush()
+        with producer(servers, identity_at(servers)) as kafka_producer:
+            write(kafka_producer, topic, number, 1)
+            kafka_producer.flush()
         ((_, channel),) = connection_pool._idle
         used.append(channel)
     assert used[0] is used[1]
@@ -190,12 +191,12 @@ def test_an_answer_that_did_not_come_is_asked_for_again_and_nothing_is_doubled(
     topic = create_topic()
     with behind_proxy(servers) as (proxy, address):
         settings = {"client": {"request_timeout_ms": 1_000}, "batch_size_bytes": 300, "in_flight_max": in_flight}
-        with producer(address, identity, **settings) as one:
-            write(one, topic, 0, 10)
-            one.flush()
+        with producer(address, identity, **settings) as kafka_producer:
+            write(kafka_producer, topic, 0, 10)
+            kafka_producer.flush()
             kept = answers_swallowed(proxy, servers, address, from_produce=proxy.requests[PRODUCE] + 1, count=1)
-            write(one, topic, 10, 2_000)
-            assert one.flush() == {TopicPartition(topic, 0): 2_010}
+            write(kafka_producer, topic, 10, 2_000)
+            assert kafka_producer.flush() == {TopicPartition(topic, 0): 2_010}
         assert kept
     assert written(servers, topic) == list(range(2_010))
 
@@ -205,11 +206,11 @@ def test_a_connection_that_breaks_again_and_again_loses_nothing_and_doubles_noth
 ) -> None:
     topic = create_topic(3)
     places = [TopicPartition(topic, number) for number in range(3)]
-    with behind_proxy(servers) as (proxy, address), producer(address, identity, batch_size_bytes=200) as one:
+    with behind_proxy(servers) as (proxy, address), producer(address, identity, batch_size_bytes=200) as kafka_producer:
         for first in range(0, 6_000, 300):
-            one.write(rows(first, 300), places, np.arange(300, dtype=np.int32) % 3)
+            kafka_producer.write(rows(first, 300), places, np.arange(300, dtype=np.int32) % 3)
             proxy.cut()
-        assert one.flush() == dict.fromkeys(places, 2_000)
+        assert kafka_producer.flush() == dict.fromkeys(places, 2_000)
     for number in range(3):
         assert written(servers, topic, number) == list(range(number, 6_000, 3))
 
@@ -221,17 +222,17 @@ def test_what_is_not_acknowledged_in_time_is_told(
     with behind_proxy(servers) as (proxy, address):
         client = {"request_timeout_ms": 300, "socket_connection_setup_timeout_ms": 500}
         settings = {"client": client, "delivery_timeout_ms": 1_500}
-        with producer(address, identity, **settings) as one:
-            write(one, topic, 0, 10)
-            one.flush()
+        with producer(address, identity, **settings) as kafka_producer:
+            write(kafka_producer, topic, 0, 10)
+            kafka_producer.flush()
             proxy.change = lambda _: None
-            write(one, topic, 10, 10)
+            write(kafka_producer, topic, 10, 10)
             begun = time.monotonic()
             with pytest.raises(DeliveryTimeoutError) as caught:
-                one.flush()
+                kafka_producer.flush()
             assert 1.0 < time.monotonic() - begun < 5.0
             with pytest.raises(DeliveryTimeoutError):
-                write(one, topic, 20, 10)
+                write(kafka_producer, topic, 20, 10)
     error = caught.value
     assert (error.topic, error.partition, error.records, error.timeout_ms) == (topic, 0, 10, 1_500)
     assert error.tries >= 1
@@ -242,30 +243,30 @@ def test_what_is_not_acknowledged_in_time_is_told(
 
 
 def test_a_topic_that_is_not_there_is_waited_for_and_then_told(servers: str, identity: ProducerIdentity) -> None:
-    with producer(servers, identity, topic_timeout_ms=700) as one:
-        write(one, "nobody-made-this", 0, 1)
+    with producer(servers, identity, topic_timeout_ms=700) as kafka_producer:
+        write(kafka_producer, "nobody-made-this", 0, 1)
         with pytest.raises(BrokerResponseError, match=r"topic nobody-made-this, partition 0.*Create the topic"):
-            one.flush()
+            kafka_producer.flush()
 
 
 def test_a_partition_that_is_not_there_is_told(
     servers: str, create_topic: CreateTopic, identity: ProducerIdentity
 ) -> None:
     topic = create_topic(2)
-    with producer(servers, identity, topic_timeout_ms=300) as one:
-        one.write(rows(0, 1), [TopicPartition(topic, 2)], np.zeros(1, np.int32))
+    with producer(servers, identity, topic_timeout_ms=300) as kafka_producer:
+        kafka_producer.write(rows(0, 1), [TopicPartition(topic, 2)], np.zeros(1, np.int32))
         with pytest.raises(BrokerResponseError, match=f"topic {topic}, partition 2"):
-            one.flush()
+            kafka_producer.flush()
 
 
 def test_a_topic_that_comes_while_it_is_waited_for_is_written_to(
     servers: str, topic: Callable[[], str], identity: ProducerIdentity
 ) -> None:
     name = topic()
-    with producer(servers, identity) as one:
-        write(one, name, 0, 5)
+    with producer(servers, identity) as kafka_producer:
+        write(kafka_producer, name, 0, 5)
         create_topic_again(servers, name)
-        assert one.flush() == {TopicPartition(name, 0): 5}
+        assert kafka_producer.flush() == {TopicPartition(name, 0): 5}
     assert written(servers, name) == list(range(5))
 
 
@@ -273,10 +274,10 @@ def test_a_batch_that_the_topic_does_not_take_is_told_with_both_sizes(
     servers: str, create_topic: CreateTopic, identity: ProducerIdentity
 ) -> None:
     topic = create_topic(config={"max.message.bytes": "1000"})
-    with producer(servers, identity) as one:
-        write(one, topic, 0, 500)
+    with producer(servers, identity) as kafka_producer:
+        write(kafka_producer, topic, 0, 500)
         with pytest.raises(BrokerResponseError, match=r"error 10 .*kafka.batch.size.*500 records") as caught:
-            one.flush()
+            kafka_producer.flush()
     assert caught.value.code == 10
     assert written(servers, topic) == []
 
@@ -285,10 +286,10 @@ def test_a_record_that_the_topic_does_not_take_is_told_in_the_broker_s_words(
     servers: str, create_topic: CreateTopic, identity: ProducerIdentity
 ) -> None:
     topic = create_topic(config={"cleanup.policy": "compact"})
-    with producer(servers, identity) as one:
-        write(one, topic, 0, 1)
+    with producer(servers, identity) as kafka_producer:
+        write(kafka_producer, topic, 0, 1)
         with pytest.raises(BrokerResponseError, match=r"INVALID_RECORD.*must have a key") as caught:
-            one.flush()
+            kafka_producer.flush()
     assert caught.value.code == 87
 
 
@@ -328,14 +329,17 @@ def test_a_producer_whose_epoch_is_over_is_fenced(
     older = initialised(servers, transactional_id)
     newer = initialised(servers, transactional_id, older)
     assert newer.epoch > older.epoch
-    plain = [ProducerIdentity(producer_id=one.producer_id, epoch=one.epoch) for one in (newer, older)]
-    with producer(servers, plain[0]) as one:
-        write(one, name, 0, 1)
-        one.flush()
-    with producer(servers, plain[1]) as one:
-        write(one, name, 1, 1)
+    plain = [
+        ProducerIdentity(producer_id=transactional_identity.producer_id, epoch=transactional_identity.epoch)
+        for transactional_identity in (newer, older)
+    ]
+    with producer(servers, plain[0]) as kafka_producer:
+        write(kafka_producer, name, 0, 1)
+        kafka_producer.flush()
+    with producer(servers, plain[1]) as kafka_producer:
+        write(kafka_producer, name, 1, 1)
         with pytest.raises(ProducerFencedError) as caught:
-            one.flush()
+            kafka_producer.flush()
     assert (caught.value.code, caught.value.epoch) == (47, older.epoch)
     assert written(servers, name) == [0]
 
@@ -344,10 +348,10 @@ def test_records_of_a_transaction_that_nobody_opened_are_refused(
     servers: str, create_topic: CreateTopic, topic: Callable[[], str]
 ) -> None:
     name = create_topic()
-    with producer(servers, initialised(servers, topic())) as one:
-        write(one, name, 0, 1)
+    with producer(servers, initialised(servers, topic())) as kafka_producer:
+        write(kafka_producer, name, 0, 1)
         with pytest.raises(ProducerStateError) as caught:
-            one.flush()
+            kafka_producer.flush()
     assert caught.value.code in {48, 120}
     assert written(servers, name) == []
 
@@ -356,9 +360,9 @@ def test_an_identity_that_is_used_twice_is_found_out_when_the_sequence_numbers_d
     servers: str, create_topic: CreateTopic, identity: ProducerIdentity
 ) -> None:
     topic = create_topic()
-    with producer(servers, identity) as one:
-        write(one, topic, 0, 10)
-        one.flush()
+    with producer(servers, identity) as first_producer:
+        write(first_producer, topic, 0, 10)
+        first_producer.flush()
     with producer(servers, identity) as two:
         two._encoder._sequences[TopicPartition(topic, 0)] = 500
         write(two, topic, 10, 10)

@@ -49,14 +49,14 @@ def write_around(cluster: KafkaBroker, topic: str, event: Callable[[Producer], o
         identity = new_identity(asking)
     finally:
         asking.close()
-    place = TopicPartition(topic, 0)
+    partition = TopicPartition(topic, 0)
     with Producer(connection, ProducerOptions(batch_size_bytes=400), identity) as producer:
         for part in range(6):
             if part == 3:
                 event(producer)
             values = [b"%d" % number for number in range(part * PART, (part + 1) * PART)]
-            producer.write(pa.record_batch({"value": pa.array(values)}), [place], np.zeros(PART, np.int32))
-        assert producer.flush() == {place: 6 * PART}
+            producer.write(pa.record_batch({"value": pa.array(values)}), [partition], np.zeros(PART, np.int32))
+        assert producer.flush() == {partition: 6 * PART}
     assert [int(row[2] or b"-1") for row in consume(cluster.bootstrap_servers, topic)] == list(range(6 * PART))
 
 

@@ -69,7 +69,9 @@ def test_a_flipped_byte_is_named_with_topic_partition_and_offset(servers: str, h
 
 
 def test_a_flipped_byte_passes_when_checksums_are_not_wanted(servers: str, hundred: str) -> None:
-    with KafkaProxy(*host_and_port(servers), change=lambda one: one.replace(b"value 55", b"Value 55")) as proxy:
+    with KafkaProxy(
+        *host_and_port(servers), change=lambda response: response.replace(b"value 55", b"Value 55")
+    ) as proxy:
         rows = read(through(proxy, servers, hundred, params={"check_crcs": False}))
     assert rows[55][2] == b"Value 55"
 
@@ -109,11 +111,11 @@ def test_an_answer_that_is_none_is_asked_for_again_elsewhere(
         assert offsets_of(read(through(proxy, servers, hundred))) == list(range(100))
 
 
-@pytest.mark.parametrize("said", [-1, 0, 7, 20, 2**31 - 1], ids="length {}".format)
-def test_a_length_that_lies_is_asked_for_again_elsewhere(servers: str, hundred: str, said: int) -> None:
+@pytest.mark.parametrize("length", [-1, 0, 7, 20, 2**31 - 1], ids="length {}".format)
+def test_a_length_that_lies_is_asked_for_again_elsewhere(servers: str, hundred: str, length: int) -> None:
     with KafkaProxy(*host_and_port(servers)) as proxy:
         task = through(proxy, servers, hundred, params={"request_timeout_ms": 500})
-        proxy.lie = lambda response: said if b"value 0" in response else len(response)
+        proxy.lie = lambda response: length if b"value 0" in response else len(response)
         assert offsets_of(read(task)) == list(range(100))
         assert proxy.responses == 2
 

@@ -138,7 +138,7 @@ def test_the_gaps_of_a_compacted_topic_are_no_loss(requests: list[int]) -> None:
         expected = consume(servers, TOPIC)
         task = task_for(options(servers), TOPIC, 0, end)
         assert read(task) == expected
-        gap = next(one for one in range(end) if one not in offsets_of(expected))
+        gap = next(offset for offset in range(end) if offset not in offsets_of(expected))
         requests.clear()
         assert read(replace(task, range=OffsetRange(TOPIC, 0, gap, gap + 1))) == []
         assert requests == [gap]

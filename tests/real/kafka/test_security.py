@@ -214,9 +214,9 @@ def test_mutual_tls_with_a_key_store_of_java(
 def test_the_key_s_file_for_openssl_is_gone_and_was_of_no_use(
     broker: KafkaBroker, folder: Path, trusted: Params, authorities: Authorities, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    place = folder / "temporary"
-    place.mkdir()
-    monkeypatch.setattr("tempfile.tempdir", str(place))
+    temporary_folder = folder / "temporary"
+    temporary_folder.mkdir()
+    monkeypatch.setattr("tempfile.tempdir", str(temporary_folder))
     seen: list[tuple[int, str]] = []
     load = "ssl.SSLContext.load_cert_chain"
 
@@ -232,7 +232,7 @@ def test_the_key_s_file_for_openssl_is_gone_and_was_of_no_use(
     assert [mode for mode, _ in seen] == [0o600]
     assert "BEGIN ENCRYPTED PRIVATE KEY" in seen[0][1]
     assert "BEGIN PRIVATE KEY" not in seen[0][1]
-    assert list(place.iterdir()) == []
+    assert list(temporary_folder.iterdir()) == []
 
 
 def test_a_channel_over_tls_is_lent_again(broker: KafkaBroker, topic: str, trusted: Params) -> None:
@@ -407,7 +407,10 @@ def test_a_token_that_the_broker_does_not_take_is_told_and_not_shown(broker: Kaf
 def test_a_function_that_fails_is_told_without_what_it_said(broker: KafkaBroker, trusted: Params) -> None:
     login = {"sasl.mechanism": "OAUTHBEARER", CALLBACK: f"{TOKENS}:failing"}
     options = client_options(broker, "TOKEN", {**trusted, **login})
-    for connect in (broker_count, lambda one: open_channel(one, *host_and_port(broker.addresses("TOKEN")))):
+    for connect in (
+        broker_count,
+        lambda connection_options: open_channel(connection_options, *host_and_port(broker.addresses("TOKEN"))),
+    ):
         with pytest.raises(OptionError, match="raised PermissionError") as caught:
             connect(options)
         assert caught.value.option == f"kafka.{CALLBACK}"

@@ -118,11 +118,11 @@ def test_an_answer_without_a_token_is_told_and_not_shown(server: TokenServer, an
 
 
 @pytest.mark.parametrize(
-    ("lifetime", "found"), [("null", 0.0), ('"60"', 60.0), ("-5", 0.0), ('"soon"', 0.0), ("NaN", 0)]
+    ("lifetime", "lifetime_s"), [("null", 0.0), ('"60"', 60.0), ("-5", 0.0), ('"soon"', 0.0), ("NaN", 0)]
 )
-def test_a_token_without_a_usable_end_is_not_kept(server: TokenServer, lifetime: str, found: float) -> None:
+def test_a_token_without_a_usable_end_is_not_kept(server: TokenServer, lifetime: str, lifetime_s: float) -> None:
     server.answers += [(200, b'{"access_token": "abc", "expires_in": %s}' % lifetime.encode())]
-    assert fetch_token(endpoint(server)) == (Secret("abc"), found)
+    assert fetch_token(endpoint(server)) == (Secret("abc"), lifetime_s)
 
 
 # Against a broker that checks the signature with the server's key.

@@ -48,7 +48,7 @@ class Place:
             producer.flush()
 
     def states(self) -> list[str]:
-        return [one.state for one in open_transactions(self.client, self.name)]
+        return [transaction.state for transaction in open_transactions(self.client, self.name)]
 
     def wait_until_ended(self) -> None:
         """EndTxn is answered while the transaction is still being ended."""
@@ -56,114 +56,118 @@ class Place:
 
 
 @pytest.fixture
-def place(servers: str, create_topic: Callable[..., str]) -> Iterator[Place]:
+def coordinated_partition(servers: str, create_topic: Callable[..., str]) -> Iterator[Place]:
     with closing(KafkaClient(options(servers))) as client:
-        place = Place(servers, create_topic(), client)
-        yield place
-        place.wait_until_ended()
+        coordinated_partition = Place(servers, create_topic(), client)
+        yield coordinated_partition
+        coordinated_partition.wait_until_ended()
 
 
-def test_a_take_over_ends_what_is_open_and_refuses_the_older_owner(place: Place) -> None:
-    older = place.coordinator.take_over()
-    place.coordinator.add_partitions(older, [place.partition])
-    place.write(older)
-    (found,) = open_transactions(place.client, place.name)
-    assert (found.state, found.producer_id, found.epoch, found.partitions) == (
+def test_a_take_over_ends_what_is_open_and_refuses_the_older_owner(coordinated_partition: Place) -> None:
+    older = coordinated_partition.coordinator.take_over()
+    coordinated_partition.coordinator.add_partitions(older, [coordinated_partition.partition])
+    coordinated_partition.write(older)
+    (transaction,) = open_transactions(coordinated_partition.client, coordinated_partition.name)
+    assert (transaction.state, transaction.producer_id, transaction.epoch, transaction.partitions) == (
         "Ongoing",
         older.producer_id,
         older.epoch,
-        (place.partition,),
+        (coordinated_partition.partition,),
     )
-    newer = place.coordinator.take_over()
+    newer = coordinated_partition.coordinator.take_over()
     assert newer.epoch > older.epoch
-    place.wait_until_ended()
+    coordinated_partition.wait_until_ended()
     with pytest.raises(ProducerFencedError):
-        place.write(older)
+        coordinated_partition.write(older)
     for step in (
-        lambda: place.coordinator.add_partitions(older, [place.partition]),
-        lambda: place.coordinator.end(older, commit=True),
-        lambda: place.coordinator.bump_epoch(older),
+        lambda: coordinated_partition.coordinator.add_partitions(older, [coordinated_partition.partition]),
+        lambda: coordinated_partition.coordinator.end(older, commit=True),
+        lambda: coordinated_partition.coordinator.bump_epoch(older),
     ):
         with pytest.raises(TransactionFencedError):
             step()
 
 
-def test_a_bump_that_is_sent_again_gives_the_same_epoch(place: Place) -> None:
+def test_a_bump_that_is_sent_again_gives_the_same_epoch(coordinated_partition: Place) -> None:
     """Its answer was lost: the epoch before the current one is taken for a repetition (KIP-360)."""
-    first = place.coordinator.take_over()
-    second = place.coordinator.bump_epoch(first)
+    first = coordinated_partition.coordinator.take_over()
+    second = coordinated_partition.coordinator.bump_epoch(first)
     assert second.epoch == first.epoch + 1
-    assert place.coordinator.bump_epoch(first) == second
-    third = place.coordinator.bump_epoch(second)
+    assert coordinated_partition.coordinator.bump_epoch(first) == second
+    third = coordinated_partition.coordinator.bump_epoch(second)
     assert third.epoch == second.epoch + 1
     with pytest.raises(TransactionFencedError):
-        place.coordinator.bump_epoch(first)
+        coordinated_partition.coordinator.bump_epoch(first)
 
 
-def test_an_older_owners_bump_aborts_the_newer_ones_transaction(place: Place) -> None:
+def test_an_older_owners_bump_aborts_the_newer_ones_transaction(coordinated_partition: Place) -> None:
     """The epoch is compared only while nothing is open: why a driver looks at the ledger before it asks."""
-    older = place.coordinator.take_over()
-    newer = place.coordinator.take_over()
-    place.coordinator.add_partitions(newer, [place.partition])
+    older = coordinated_partition.coordinator.take_over()
+    newer = coordinated_partition.coordinator.take_over()
+    coordinated_partition.coordinator.add_partitions(newer, [coordinated_partition.partition])
     with pytest.raises(TransactionFencedError):
-        place.coordinator.bump_epoch(older)
-    place.wait_until_ended()
+        coordinated_partition.coordinator.bump_epoch(older)
+    coordinated_partition.wait_until_ended()
     with pytest.raises(TransactionFencedError):
-        place.coordinator.end(newer, commit=True)
+        coordinated_partition.coordinator.end(newer, commit=True)
 
 
 @pytest.mark.parametrize("commit", [True, False])
-def test_an_end_that_is_sent_again_succeeds_again(place: Place, commit: bool) -> None:
-    identity = place.coordinator.take_over()
-    place.coordinator.add_partitions(identity, [place.partition])
-    place.coordinator.end(identity, commit=commit)
-    place.coordinator.end(identity, commit=commit)
+def test_an_end_that_is_sent_again_succeeds_again(coordinated_partition: Place, commit: bool) -> None:
+    identity = coordinated_partition.coordinator.take_over()
+    coordinated_partition.coordinator.add_partitions(identity, [coordinated_partition.partition])
+    coordinated_partition.coordinator.end(identity, commit=commit)
+    coordinated_partition.coordinator.end(identity, commit=commit)
     with pytest.raises(TransactionStateError):
-        place.coordinator.end(identity, commit=not commit)
+        coordinated_partition.coordinator.end(identity, commit=not commit)
 
 
-def test_a_second_transaction_of_one_epoch_is_ended_by_a_late_end_of_the_first(place: Place) -> None:
+def test_a_second_transaction_of_one_epoch_is_ended_by_a_late_end_of_the_first(coordinated_partition: Place) -> None:
     """KAFKA-17754: why every transaction has an epoch of its own."""
-    identity = place.coordinator.take_over()
-    place.coordinator.add_partitions(identity, [place.partition])
-    place.coordinator.end(identity, commit=True)
-    place.coordinator.add_partitions(identity, [place.partition])
-    assert place.states() == ["Ongoing"]
-    place.coordinator.end(identity, commit=True)
-    place.wait_until_ended()
+    identity = coordinated_partition.coordinator.take_over()
+    coordinated_partition.coordinator.add_partitions(identity, [coordinated_partition.partition])
+    coordinated_partition.coordinator.end(identity, commit=True)
+    coordinated_partition.coordinator.add_partitions(identity, [coordinated_partition.partition])
+    assert coordinated_partition.states() == ["Ongoing"]
+    coordinated_partition.coordinator.end(identity, commit=True)
+    coordinated_partition.wait_until_ended()
 
 
-def test_a_late_produce_is_refused(place: Place) -> None:
+def test_a_late_produce_is_refused(coordinated_partition: Place) -> None:
     """From Kafka 3.6 on: older brokers would take it, into a transaction that nobody ends (KIP-890)."""
-    identity = place.coordinator.take_over()
-    place.coordinator.add_partitions(identity, [place.partition])
-    place.write(identity)
-    place.coordinator.end(identity, commit=True)
+    identity = coordinated_partition.coordinator.take_over()
+    coordinated_partition.coordinator.add_partitions(identity, [coordinated_partition.partition])
+    coordinated_partition.write(identity)
+    coordinated_partition.coordinator.end(identity, commit=True)
     # The answer comes before the markers are written; until then the write would belong to the transaction.
-    place.wait_until_ended()
+    coordinated_partition.wait_until_ended()
     with pytest.raises((ProducerStateError, ProducerFencedError)):
-        place.write(identity)
+        coordinated_partition.write(identity)
 
 
-def test_nothing_can_be_ended_that_was_not_opened(place: Place) -> None:
+def test_nothing_can_be_ended_that_was_not_opened(coordinated_partition: Place) -> None:
     with pytest.raises(TransactionStateError):
-        place.coordinator.end(place.coordinator.take_over(), commit=True)
+        coordinated_partition.coordinator.end(coordinated_partition.coordinator.take_over(), commit=True)
 
 
-def test_a_producer_that_nobody_knows_is_fenced(place: Place) -> None:
-    identity = place.coordinator.take_over()
+def test_a_producer_that_nobody_knows_is_fenced(coordinated_partition: Place) -> None:
+    identity = coordinated_partition.coordinator.take_over()
     with pytest.raises(TransactionFencedError, match="49"):
-        place.coordinator.end(replace(identity, producer_id=identity.producer_id + 1_000_000), commit=True)
+        coordinated_partition.coordinator.end(
+            replace(identity, producer_id=identity.producer_id + 1_000_000), commit=True
+        )
 
 
 @pytest.mark.slow
-def test_a_commit_that_meets_a_take_over_is_done_or_refused(place: Place, servers: str) -> None:
+def test_a_commit_that_meets_a_take_over_is_done_or_refused(coordinated_partition: Place, servers: str) -> None:
     """About one in a hundred meets the coordinator in the middle, which then fails by itself: UNKNOWN_SERVER_ERROR."""
     with closing(KafkaClient(options(servers))) as client:
-        other = Coordinator(client, place.name, transaction_timeout_ms=30_000, retry_ms_max=10_000)
+        other = Coordinator(client, coordinated_partition.name, transaction_timeout_ms=30_000, retry_ms_max=10_000)
         for _ in range(500):
-            identity = place.coordinator.take_over()
-            place.coordinator.add_partitions(identity, [place.partition])
-            ended, newer = run_together(partial(place.coordinator.end, identity, commit=True), other.take_over)
+            identity = coordinated_partition.coordinator.take_over()
+            coordinated_partition.coordinator.add_partitions(identity, [coordinated_partition.partition])
+            ended, newer = run_together(
+                partial(coordinated_partition.coordinator.end, identity, commit=True), other.take_over
+            )
             assert ended is None or isinstance(ended, TransactionFencedError)
             assert (newer.producer_id, newer.epoch) > (identity.producer_id, identity.epoch)

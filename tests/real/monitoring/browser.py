@@ -72,8 +72,8 @@ class Browser:
     def text(self, selector: str) -> str:
         """What an element shows; nothing where it is being replaced."""
         try:
-            found = self.driver.find_elements(By.CSS_SELECTOR, selector)
-            return found[0].text if found else ""
+            elements = self.driver.find_elements(By.CSS_SELECTOR, selector)
+            return elements[0].text if elements else ""
         except StaleElementReferenceException:
             return ""
 

@@ -43,21 +43,21 @@ class Web:
         """The values of one pipeline by name and labels, without the pipeline's and the cluster's."""
         status, text = self.get("/metrics")
         assert status == 200, text
-        found = {}
+        values = {}
         for metric in text_string_to_metric_families(text):
             for sample in metric.samples:
                 labels = dict(sample.labels)
                 if pipeline in {labels.pop("pipeline", None), labels.pop("group", None)}:
-                    found[sample.name, tuple(labels[name] for name in _LABELS if name in labels)] = sample.value
-        return found
+                    values[sample.name, tuple(labels[name] for name in _LABELS if name in labels)] = sample.value
+        return values
 
     def lag(self, world: World, partition: int, name: str = "numbers") -> tuple[float | None, float | None]:
         """Lag of a partition in offsets and in seconds."""
-        found: dict[Any, float] = self.samples(name)
-        place = (world.topic, str(partition))
+        samples: dict[Any, float] = self.samples(name)
+        labels = (world.topic, str(partition))
         return (
-            found.get(("kafka_consumergroup_group_lag", place)),
-            found.get(("kafka_consumergroup_group_lag_seconds", place)),
+            samples.get(("kafka_consumergroup_group_lag", labels)),
+            samples.get(("kafka_consumergroup_group_lag_seconds", labels)),
         )
 
 
@@ -70,10 +70,10 @@ def web() -> Iterator[Web]:
 @pytest.fixture(scope="session")
 def promtool(tmp_path_factory: pytest.TempPathFactory) -> Callable[..., subprocess.CompletedProcess[str]]:
     """``promtool(*arguments, given="")`` runs Prometheus' own tool; a Debian package brings it, without any rights."""
-    place = shutil.which("promtool") or str(_packaged_promtool())
+    path = shutil.which("promtool") or str(_packaged_promtool())
 
     def run(*arguments: str, given: str = "") -> subprocess.CompletedProcess[str]:
-        return subprocess.run([place, *arguments], input=given, capture_output=True, text=True, timeout=60, check=False)
+        return subprocess.run([path, *arguments], input=given, capture_output=True, text=True, timeout=60, check=False)
 
     return run
 
@@ -81,22 +81,22 @@ def promtool(tmp_path_factory: pytest.TempPathFactory) -> Callable[..., subproce
 @pytest.fixture(scope="session")
 def prometheus_binary() -> Path:
     """Prometheus itself, from the same package."""
-    place = shutil.which("prometheus")
-    return Path(place) if place else _packaged_promtool().with_name("prometheus")
+    path = shutil.which("prometheus")
+    return Path(path) if path else _packaged_promtool().with_name("prometheus")
 
 
 def _packaged_promtool() -> Path:
-    place = cache_folder() / "prometheus" / "usr" / "bin" / "promtool"
-    if place.is_file():
-        return place
+    path = cache_folder() / "prometheus" / "usr" / "bin" / "promtool"
+    if path.is_file():
+        return path
     apt = shutil.which("apt-get")
     if apt is None:
         pytest.skip("no promtool: skipped (Prometheus' own tool, in Debian's package prometheus)")
-    folder = place.parents[2]
+    folder = path.parents[2]
     folder.mkdir(parents=True, exist_ok=True)
     fetched = subprocess.run([apt, "download", "prometheus"], cwd=folder, capture_output=True, text=True, check=False)
     packages = sorted(folder.glob("prometheus_*.deb"))
     if not packages:
         pytest.skip(f"no promtool: skipped (apt-get download prometheus: {fetched.stderr.strip()})")
     subprocess.run(["dpkg", "-x", str(packages[-1]), str(folder)], check=True)
-    return place
+    return path

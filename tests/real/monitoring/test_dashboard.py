@@ -60,21 +60,21 @@ class Page:
         self.server = server
 
     def get(self, path: str, **asked: str) -> dict[str, Any]:
-        found: dict[str, Any] = self._answer(Request(f"{self._address}/api/{path}?{urlencode(asked)}"))
-        return found
+        answer: dict[str, Any] = self._answer(Request(f"{self._address}/api/{path}?{urlencode(asked)}"))
+        return answer
 
     def post(self, path: str, **asked: str) -> dict[str, Any]:
         headers = {
             "content-type": "application/json", "authorization": f"Bearer {TOKEN}", "origin": self._address,
         }  # fmt: skip
-        found: dict[str, Any] = self._answer(
+        answer: dict[str, Any] = self._answer(
             Request(f"{self._address}/api/{path}", data=json.dumps(asked).encode(), headers=headers)
         )
-        return found
+        return answer
 
     def condition(self, name: str = "numbers") -> str | None:
-        found = {each["name"]: each["condition"] for each in self.get("pipelines")["pipelines"]}
-        return found.get(name)
+        conditions = {each["name"]: each["condition"] for each in self.get("pipelines")["pipelines"]}
+        return conditions.get(name)
 
     @property
     def _address(self) -> str:
@@ -101,12 +101,12 @@ def test_a_pipeline_of_this_process_is_shown_with_its_batches_and_dead_letters(w
     pipeline.run()
     until(lambda: page.condition() == "ended", "its end is not seen")
     until(lambda: page.get("pipeline", name="numbers")["lag"] == 0, "Kafka is not looked at after the last batch")
-    found = page.get("pipeline", name="numbers")
-    assert (found["partitions"], found["generation"]) == (3, 1)
-    assert found["batch_id"] == world.batch_id()
-    assert found["dead_letters"] == len(ROUND)
-    assert sum(batch["records"] for batch in found["batches"]) == COUNT
-    assert all(batch["write_ms"] > 0 for batch in found["batches"])
+    details = page.get("pipeline", name="numbers")
+    assert (details["partitions"], details["generation"]) == (3, 1)
+    assert details["batch_id"] == world.batch_id()
+    assert details["dead_letters"] == len(ROUND)
+    assert sum(batch["records"] for batch in details["batches"]) == COUNT
+    assert all(batch["write_ms"] > 0 for batch in details["batches"])
     letters = page.get("dead-letters", name="numbers", reason="10 is round")
     assert (letters["count"], len(letters["reasons"])) == (len(ROUND), len(ROUND))
     (letter,) = letters["letters"]
@@ -191,9 +191,9 @@ def test_a_file_whose_kafka_is_gone_is_unknown_and_says_why(tmp_path: Path) -> N
     impatient = '[source]\n"fetchOffset.numRetries" = 1\n"kafka.socket.connection.setup.timeout.ms" = 500\n'
     path.write_text(text.replace("[source]\n", impatient))
     with closing(LedgerObserver(path)) as observer:
-        found = observer.observe()
-    assert found.error is not None
-    assert "BrokerUnreachableError" in found.error
+        observation = observer.observe()
+    assert observation.error is not None
+    assert "BrokerUnreachableError" in observation.error
 
 
 def test_hostile_records_reach_the_page_as_text_that_does_nothing(
@@ -201,7 +201,7 @@ def test_hostile_records_reach_the_page_as_text_that_does_nothing(
 ) -> None:
     topic = create_topic(1)
     producer = Producer({"bootstrap.servers": kafka_broker.bootstrap_servers, "message.max.bytes": 2_000_000})
-    values = [*(one.encode(errors="surrogatepass") for one in HOSTILE.values()), b"\xff\xfe\x00\xc3"]
+    values = [*(text.encode(errors="surrogatepass") for text in HOSTILE.values()), b"\xff\xfe\x00\xc3"]
     for value in values:
         producer.produce(topic, value)
     assert producer.flush(WAIT_S) == 0
@@ -209,12 +209,12 @@ def test_hostile_records_reach_the_page_as_text_that_does_nothing(
     path = tmp_path / "numbers.toml"
     path.write_text(FILE.format(kafka=world.kafka, topic=topic, sql=json.dumps(sql), kind="sqlite", folder=tmp_path))
     Pipeline.from_toml(path).run()
-    found = Details({"numbers": path}).dead_letters("numbers")
-    assert found["count"] == len(values)
-    assert len(found["letters"]) == len(values)
-    for letter in found["letters"]:
+    dead_letters = Details({"numbers": path}).dead_letters("numbers")
+    assert dead_letters["count"] == len(values)
+    assert len(dead_letters["letters"]) == len(values)
+    for letter in dead_letters["letters"]:
         assert_harmless(letter["reason"])
         assert_harmless(letter["value"])
-    for reason in found["reasons"]:
+    for reason in dead_letters["reasons"]:
         assert_harmless(reason["reason"])
-    assert len(json.dumps(found)) < 300_000
+    assert len(json.dumps(dead_letters)) < 300_000

@@ -36,8 +36,8 @@ SHIFT_MAX = 0.02
 
 @pytest.fixture(scope="module")
 def browser(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Browser]:
-    with chromium(tmp_path_factory.mktemp("profile")) as found:
-        yield found
+    with chromium(tmp_path_factory.mktemp("profile")) as started_browser:
+        yield started_browser
 
 
 @pytest.fixture

@@ -63,11 +63,11 @@ def section() -> str:
 @pytest.fixture
 def commands() -> dict[str, list[str]]:
     """The commands of each step, by its number, and the query."""
-    found = {}
+    lines_by_step = {}
     for step in re.split(r"^\*\*(?=\d\. )", section(), flags=re.MULTILINE)[1:]:
         blocks = re.findall(r"^```(?:sh|sql)\n(.*?)^```", step, re.DOTALL | re.MULTILINE)
-        found[step[0]] = [line for block in blocks for line in block.splitlines()]
-    return found
+        lines_by_step[step[0]] = [line for block in blocks for line in block.splitlines()]
+    return lines_by_step
 
 
 def run(line: str, folder: Path, **variables: str) -> tuple[int, str]:
@@ -129,7 +129,7 @@ def records_in_kafka(servers: str) -> dict[tuple[int, int], int]:
     """Every record by partition and offset, read by another client."""
     consumer = Consumer({"bootstrap.servers": servers, "group.id": "oracle", "enable.partition.eof": True})
     consumer.assign([Place("air", partition, 0) for partition in range(3)])
-    found: dict[tuple[int, int], int] = {}
+    values: dict[tuple[int, int], int] = {}
     ended = 0
     while ended < 3:
         record = consumer.poll(30)
@@ -137,9 +137,9 @@ def records_in_kafka(servers: str) -> dict[tuple[int, int], int]:
         if record.error():
             ended += 1
         else:
-            found[int(record.partition() or 0), int(record.offset() or 0)] = int(record.value() or b"")
+            values[int(record.partition() or 0), int(record.offset() or 0)] = int(record.value() or b"")
     consumer.close()
-    return found
+    return values
 
 
 def test_the_day_of_the_guide_ends_with_every_row_right(
@@ -177,9 +177,9 @@ def live(
             # 1. It falls behind.
             records.burst(20_000)
             until(lambda: "DirectkafkaFallsBehind" in firing(server), "the alert does not fire")
-            code, said = run(commands["1"][0], folder)
-            assert code == 1, said
-            assert "air-0 is" in said
+            code, output = run(commands["1"][0], folder)
+            assert code == 1, output
+            assert "air-0 is" in output
             until(lambda: furthest_on_page(str(page.address)) == "air-0", "the page does not show the partition")
             file.write_text(FILE.replace("maxOffsetsPerTrigger = 300", "maxOffsetsPerTrigger = 50000"))
             before, driver = driver, Driver(file, "--http", f"127.0.0.1:{free_port()}")
@@ -204,14 +204,14 @@ def live(
 
             # 3. Back.
             look, *do = commands["3"]
-            code, said = run(look, folder, SINCE=since[0])
-            assert code == 0, said
-            assert "deleted" in said
-            assert "nothing was changed" in said
+            code, output = run(look, folder, SINCE=since[0])
+            assert code == 0, output
+            assert "deleted" in output
+            assert "nothing was changed" in output
             assert nulls(database) > 1_000
             for line in do:
-                code, said = run(line, folder, SINCE=since[0])
-                assert code == 0, said
+                code, output = run(line, folder, SINCE=since[0])
+                assert code == 0, output
             assert nulls(database) == 0
             assert driver.process.wait(WAIT_S) == 3, driver.log.read_text()
             driver = Driver(file)
@@ -221,8 +221,8 @@ def live(
             lag, verify = commands["4"]
             until(lambda: run(lag.replace("1000", "0"), folder)[0] == 0, "it does not catch up")
             assert run(lag, folder)[0] == 0
-            code, said = run(verify, folder)
-            assert code == 0, said
+            code, output = run(verify, folder)
+            assert code == 0, output
             driver.stop()
     finally:
         if driver.process.poll() is None:
@@ -237,6 +237,6 @@ def live(
 
 def nulls(database: str) -> int:
     with psycopg.connect(database) as connection:
-        found = connection.execute("SELECT count(*) FROM flights WHERE minutes IS NULL").fetchone()
-    assert found is not None
-    return int(found[0])
+        row = connection.execute("SELECT count(*) FROM flights WHERE minutes IS NULL").fetchone()
+    assert row is not None
+    return int(row[0])

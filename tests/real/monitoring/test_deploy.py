@@ -20,8 +20,8 @@ def test_the_rules_are_rules_and_each_fires_and_keeps_silent_as_it_should(promto
         ("check", "rules", str(DEPLOY / "alerts.yml")),
         ("test", "rules", str(DEPLOY / "alerts_test.yml")),
     ):
-        found = promtool(*arguments)
-        assert (found.returncode, "SUCCESS" in found.stdout) == (0, True), found.stdout + found.stderr
+        completed = promtool(*arguments)
+        assert (completed.returncode, "SUCCESS" in completed.stdout) == (0, True), completed.stdout + completed.stderr
 
 
 def test_a_rule_that_is_made_blind_fails_its_test(promtool: Callable[..., Any], tmp_path: Path) -> None:
@@ -34,8 +34,8 @@ def test_a_rule_that_is_made_blind_fails_its_test(promtool: Callable[..., Any], 
         )
         assert blind != rules
         (tmp_path / "alerts.yml").write_text(blind)
-        found = promtool("test", "rules", str(tmp_path / "alerts_test.yml"))
-        assert (found.returncode, f"alertname: {alert}" in found.stdout + found.stderr) == (1, True)
+        completed = promtool("test", "rules", str(tmp_path / "alerts_test.yml"))
+        assert (completed.returncode, f"alertname: {alert}" in completed.stdout + completed.stderr) == (1, True)
 
 
 def test_every_query_of_the_board_is_one(promtool: Callable[..., Any], tmp_path: Path) -> None:
@@ -48,5 +48,7 @@ def test_every_query_of_the_board_is_one(promtool: Callable[..., Any], tmp_path:
     # JSON is YAML.
     rules = [{"record": f"query:{number}", "expr": query} for number, query in enumerate(queries)]
     (tmp_path / "board.yml").write_text(json.dumps({"groups": [{"name": "board", "rules": rules}]}))
-    found = promtool("check", "rules", str(tmp_path / "board.yml"))
-    assert (found.returncode, f"SUCCESS: {len(queries)} rules found" in found.stdout) == (0, True), found.stderr
+    completed = promtool("check", "rules", str(tmp_path / "board.yml"))
+    assert (completed.returncode, f"SUCCESS: {len(queries)} rules found" in completed.stdout) == (0, True), (
+        completed.stderr
+    )

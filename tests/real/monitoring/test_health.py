@@ -29,8 +29,8 @@ pytestmark = pytest.mark.real
 def fault(web: Web, path: str, pipeline: str = "numbers") -> tuple[int, str | None]:
     """The status of an answer, and what it says is wrong with the pipeline."""
     status, text = web.get(path)
-    found = [one["fault"] for one in json.loads(text)["pipelines"] if one["pipeline"] == pipeline]
-    return status, found[0] if found else "is not there"
+    faults = [health["fault"] for health in json.loads(text)["pipelines"] if health["pipeline"] == pipeline]
+    return status, faults[0] if faults else "is not there"
 
 
 def of_this(web: Web, path: str) -> str | None:

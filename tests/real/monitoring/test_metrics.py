@@ -50,39 +50,39 @@ def produce(world: World, partition: int, *ages_s: float, transactional: bool = 
 def test_counts_of_a_pipeline_are_those_of_topic_and_tables(world: World, web: Web, tmp_path: Path) -> None:
     letters = SQLiteSink(tmp_path / "letters.db", "letters")
     world.pipeline(REJECTING, dead_letters=letters).run()
-    found = web.samples("numbers")
+    samples = web.samples("numbers")
     store = PostgresSink(world.dsn, "records").store
-    assert found["directkafka_batches_total", ()] == COUNT / 30
-    assert found["directkafka_records_read_total", (world.topic,)] == COUNT
-    assert COUNT < found["directkafka_bytes_read_total", (world.topic,)] < 100 * COUNT
-    assert found["directkafka_rows_written_total", (store.identity, "records")] == COUNT * 9 / 10
-    assert found["directkafka_rows_written_total", (letters.store.identity, "letters")] == COUNT / 10
-    assert found["directkafka_dead_letters_total", ()] == COUNT / 10
-    assert found["directkafka_generation", ()] == 1
-    assert found["directkafka_paused", ()] == 0
-    assert time.time() - 60 < found["directkafka_last_commit_timestamp_seconds", ()] <= time.time()
-    assert [found["directkafka_batch_duration_seconds_count", (step,)] for step in ("plan", "write", "commit")] == [
+    assert samples["directkafka_batches_total", ()] == COUNT / 30
+    assert samples["directkafka_records_read_total", (world.topic,)] == COUNT
+    assert COUNT < samples["directkafka_bytes_read_total", (world.topic,)] < 100 * COUNT
+    assert samples["directkafka_rows_written_total", (store.identity, "records")] == COUNT * 9 / 10
+    assert samples["directkafka_rows_written_total", (letters.store.identity, "letters")] == COUNT / 10
+    assert samples["directkafka_dead_letters_total", ()] == COUNT / 10
+    assert samples["directkafka_generation", ()] == 1
+    assert samples["directkafka_paused", ()] == 0
+    assert time.time() - 60 < samples["directkafka_last_commit_timestamp_seconds", ()] <= time.time()
+    assert [samples["directkafka_batch_duration_seconds_count", (step,)] for step in ("plan", "write", "commit")] == [
         3
     ] * 3
-    assert all(value >= 0 and not math.isnan(value) for value in found.values())
+    assert all(value >= 0 and not math.isnan(value) for value in samples.values())
     store.close()
 
 
 def test_an_arrow_transform_is_counted_as_a_query_is(world: World, web: Web, tmp_path: Path) -> None:
     world.pipeline(None, sinks=SQLiteSink(tmp_path / "numbers.db", "numbers")).run()
-    found = web.samples("numbers")
-    assert found["directkafka_records_read_total", (world.topic,)] == COUNT
-    assert COUNT < found["directkafka_bytes_read_total", (world.topic,)] < 100 * COUNT
+    samples = web.samples("numbers")
+    assert samples["directkafka_records_read_total", (world.topic,)] == COUNT
+    assert COUNT < samples["directkafka_bytes_read_total", (world.topic,)] < 100 * COUNT
 
 
 @pytest.mark.slow
 def test_the_structured_engine_has_the_same_counts(world: World, web: Web, tmp_path: Path) -> None:
     world.pipeline(engine="structured", checkpoint=tmp_path / "checkpoint").run()
-    found = web.samples("numbers")
+    samples = web.samples("numbers")
     store = PostgresSink(world.dsn, "records").store
-    assert found["directkafka_rows_written_total", (store.identity, "records")] == COUNT
-    assert found["directkafka_records_read_total", (world.topic,)] == COUNT
-    assert found["directkafka_generation", ()] == 1
+    assert samples["directkafka_rows_written_total", (store.identity, "records")] == COUNT
+    assert samples["directkafka_records_read_total", (world.topic,)] == COUNT
+    assert samples["directkafka_generation", ()] == 1
     assert web.lag(world, 0) == (0, 0)
     store.close()
 
@@ -97,10 +97,10 @@ def test_lag_is_zero_when_all_is_read_and_grows_with_the_first_unread_record(wor
     assert seconds is not None
     assert 100 <= seconds < 130
     assert web.lag(world, 1) == (0, 0)
-    found = web.samples("numbers")
-    assert found["kafka_consumergroup_group_max_lag", ()] == 3
-    assert found["kafka_consumergroup_group_max_lag_seconds", ()] >= 100
-    assert found["kafka_consumergroup_group_offset", (world.topic, "0")] == COUNT / PARTITIONS
+    samples = web.samples("numbers")
+    assert samples["kafka_consumergroup_group_max_lag", ()] == 3
+    assert samples["kafka_consumergroup_group_max_lag_seconds", ()] >= 100
+    assert samples["kafka_consumergroup_group_offset", (world.topic, "0")] == COUNT / PARTITIONS
 
 
 def test_a_record_from_the_future_is_not_older_than_nothing(world: World, web: Web) -> None:
@@ -200,9 +200,9 @@ def test_nothing_is_said_of_lag_where_kafka_does_not_answer(world: World, web: W
     )
     pipeline.status.sources = (elsewhere.source_options,)
     with directkafka.serve_http("127.0.0.1:0") as server:
-        found = Web(server).samples("numbers")
-    assert found["directkafka_batches_total", ()] == 3
-    assert not [name for name, _ in found if name.startswith("kafka_")]
+        samples = Web(server).samples("numbers")
+    assert samples["directkafka_batches_total", ()] == 3
+    assert not [name for name, _ in samples if name.startswith("kafka_")]
     until(lambda: "lag of numbers" not in {thread.name for thread in threading.enumerate()}, "a look never ends")
 
 
@@ -222,9 +222,9 @@ def test_a_query_of_the_format_alone_has_metrics_under_its_name(
     produce(world, 0, 30.0)
     until(lambda: web.lag(world, 0, "plain")[0] == 1, "it is not behind")
     assert 30 <= (web.lag(world, 0, "plain")[1] or 0) < 60
-    found = web.samples("plain")
-    assert found["directkafka_batch_duration_seconds_count", ("write",)] >= 1
-    assert ("directkafka_generation", ()) not in found
+    samples = web.samples("plain")
+    assert samples["directkafka_batch_duration_seconds_count", ("write",)] >= 1
+    assert ("directkafka_generation", ()) not in samples
 
 
 @pytest.mark.slow
@@ -234,9 +234,9 @@ def test_a_query_of_write_stream_has_counts_of_its_own_and_lag(world: World, web
     assert web.samples("stream")[records] == COUNT
     produce(world, 0, 30.0)
     until(lambda: web.lag(world, 0, "stream")[0] == 1, "it is not behind")
-    found = web.samples("stream")
-    assert found[records] == COUNT
-    assert found["directkafka_generation", ()] == 1
+    samples = web.samples("stream")
+    assert samples[records] == COUNT
+    assert samples["directkafka_generation", ()] == 1
 
 
 def test_only_names_of_this_machine_are_answered(world: World, web: Web) -> None:
@@ -249,5 +249,5 @@ def test_only_names_of_this_machine_are_answered(world: World, web: Web) -> None
 def test_prometheus_own_tool_has_nothing_to_complain_of(world: World, web: Web, promtool: Callable[..., Any]) -> None:
     world.pipeline(REJECTING, dead_letters=PostgresSink(world.dsn, "letters")).run()
     produce(world, 0, 5.0)
-    found = promtool("check", "metrics", given=web.get("/metrics")[1])
-    assert (found.returncode, found.stdout + found.stderr) == (0, "")
+    completed = promtool("check", "metrics", given=web.get("/metrics")[1])
+    assert (completed.returncode, completed.stdout + completed.stderr) == (0, "")

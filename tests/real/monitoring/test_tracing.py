@@ -103,10 +103,10 @@ def test_a_run_sends_its_spans_to_where_the_environment_says(
         received = collector.received  # type: ignore[attr-defined]
         until(lambda: received, "no span comes")
         run.send_signal(signal.SIGTERM)
-        _, said = run.communicate(timeout=WAIT_S)
+        _, messages = run.communicate(timeout=WAIT_S)
     finally:
         run.kill()
-    assert run.returncode == 0, said
+    assert run.returncode == 0, messages
     assert {path for path, _ in received} == {"/v1/traces"}
     resources = [resource for _, request in received for resource in request.resource_spans]
     services = {

@@ -48,7 +48,7 @@ def check(spark: SparkSession, texts: list[bytes], folder: Path) -> None:
 def with_short_numbers(value: Any) -> Any:
     match value:
         case str():
-            return JAVA_DOUBLE.sub(lambda found: repr(float(found[0])), value)
+            return JAVA_DOUBLE.sub(lambda match: repr(float(match[0])), value)
         case dict():
             return {name: with_short_numbers(item) for name, item in value.items()}
         case list():

@@ -75,13 +75,13 @@ def test_avro_of_two_versions(
     old, new = (AvroSerializer(client, json.dumps(schema)) for schema in (AVRO, WIDER))
     records = [old(FLIGHT, value_of(topic)), new({**FLIGHT, "id": 2, "gate": "A7"}, value_of(topic)), None]
     produce(kafka_broker.bootstrap_servers, topic, records)
-    one = FLIGHT | {"at": FLIGHT["at"].replace(tzinfo=None)}  # type: ignore[attr-defined]
+    row = FLIGHT | {"at": FLIGHT["at"].replace(tzinfo=None)}  # type: ignore[attr-defined]
     assert rows_of(spark, kafka_broker, registry, topic, "avro") == [
-        {**one, "gate": "?"}, {**one, "id": 2, "gate": "A7"}, None,
+        {**row, "gate": "?"}, {**row, "id": 2, "gate": "A7"}, None,
     ]  # fmt: skip
     # The first version has no gate.
     assert rows_of(spark, kafka_broker, registry, topic, "avro", value__registry__version="1") == [
-        one, {**one, "id": 2}, None,
+        row, {**row, "id": 2}, None,
     ]  # fmt: skip
 
 
@@ -178,9 +178,9 @@ def test_what_is_written_is_read_by_the_registry_s_own_deserializer(
     rows.write.format("directkafka").mode("append").options(**options).save()
     read = AvroDeserializer(client, json.dumps(AVRO))
     values = [record.value for record in read_committed(kafka_broker.bootstrap_servers, topic)]
-    found = [read(value, value_of(topic)) for value in values]
-    assert sorted(row["id"] for row in found) == [1, 1, 2, 2]
-    assert {row["fare"] for row in found} == {Decimal("12.50")}
+    flights = [read(value, value_of(topic)) for value in values]
+    assert sorted(row["id"] for row in flights) == [1, 1, 2, 2]
+    assert {row["fare"] for row in flights} == {Decimal("12.50")}
     other = json.dumps({"type": "record", "name": "Other", "fields": [{"name": "id", "type": "string"}]})
     strings = rows.selectExpr("struct(CAST(value.id AS STRING) AS id) AS value").write.format("directkafka")
     with pytest.raises(Exception, match="does not have the given schema under the subject"):

@@ -55,8 +55,8 @@ class World:
         return [number for (number,) in self.query("SELECT number FROM records ORDER BY number")]
 
     def batch_id(self, name: str = "numbers") -> int:
-        found = self.query(f"SELECT batch_id FROM directkafka_ledger WHERE pipeline = '{name}'")
-        return int(found[0][0])
+        rows = self.query(f"SELECT batch_id FROM directkafka_ledger WHERE pipeline = '{name}'")
+        return int(rows[0][0])
 
 
 @pytest.fixture

@@ -48,7 +48,9 @@ class Query:
 
     def tell(self) -> None:
         ((progress,),) = self.ask("SELECT progress FROM directkafka_ledger")
-        ledger = [[one[key] for key in ("partition", "origin", "start", "end")] for one in json.loads(progress)]
+        ledger = [
+            [partition[key] for key in ("partition", "origin", "start", "end")] for partition in json.loads(progress)
+        ]
         ((rows,),) = self.ask("SELECT count(*) FROM (SELECT DISTINCT partition, offset FROM records)")
         ((all_rows,),) = self.ask("SELECT count(*) FROM records")
         assert rows == all_rows, "rows are doubled"
@@ -60,7 +62,7 @@ class Query:
 
     def forget_last(self) -> None:
         """As if Spark had died before it noted its last batch."""
-        last = max((one for one in (self.checkpoint / "commits").glob("[0-9]*")), key=lambda one: int(one.name))
+        last = max((file for file in (self.checkpoint / "commits").glob("[0-9]*")), key=lambda file: int(file.name))
         last.unlink()
         last.with_name(f".{last.name}.crc").unlink(missing_ok=True)
 

@@ -79,15 +79,15 @@ class Streams:
 
     def ledger(self, name: str = NAME) -> dict[str, Any]:
         columns = ("lineage", "batch_id", "generation", "progress", "total_rows")
-        found = self.world.query(f"SELECT {', '.join(columns)} FROM directkafka_ledger WHERE pipeline = '{name}'")
-        return dict(zip(columns, found[0], strict=True))
+        rows = self.world.query(f"SELECT {', '.join(columns)} FROM directkafka_ledger WHERE pipeline = '{name}'")
+        return dict(zip(columns, rows[0], strict=True))
 
     def lineage(self) -> str:
         return str(json.loads((self.checkpoint / "metadata").read_text())["id"])
 
     def done(self) -> int:
         """Number of the last batch that Spark has noted as done."""
-        return max((int(one.name) for one in (self.checkpoint / "commits").glob("[0-9]*")), default=-1)
+        return max((int(file.name) for file in (self.checkpoint / "commits").glob("[0-9]*")), default=-1)
 
     def forget_done(self, batch_id: int) -> None:
         """As if Spark had died before it noted the batch."""

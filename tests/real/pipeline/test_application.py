@@ -69,12 +69,12 @@ class Command:
         self.temporary = temporary
         self._said = file.with_suffix(".err")
         environment = {**os.environ, "JAVA_HOME": str(java_home()), "TMPDIR": str(temporary)}
-        with self._said.open("w") as said:
+        with self._said.open("w") as error_file:
             self.process = subprocess.Popen(
                 [sys.executable, "-m", "directkafka", "run", str(file)],
                 env=environment,
                 stdout=subprocess.DEVNULL,
-                stderr=said,
+                stderr=error_file,
                 process_group=0,
             )
 
@@ -90,7 +90,9 @@ class Command:
         return [driver, *driver.children(recursive=True)]
 
     def jvm(self) -> psutil.Process:
-        return next(one for one in self.tree() if "org.apache.spark.deploy.SparkSubmit" in command_line(one))
+        return next(
+            process for process in self.tree() if "org.apache.spark.deploy.SparkSubmit" in command_line(process)
+        )
 
 
 @pytest.fixture
@@ -112,9 +114,9 @@ def command(kafka_broker: KafkaBroker, create_topic: Callable[..., str], tmp_pat
             yield started
         finally:
             if started.process.poll() is None:
-                for one in started.tree():
+                for process in started.tree():
                     with suppress(psutil.NoSuchProcess):
-                        one.kill()
+                        process.kill()
             started.process.wait()
 
 
@@ -125,7 +127,9 @@ def test_an_application_of_one_machine_is_its_user_s_alone_and_outlives_a_signal
     command.wait_for("batch 1")
     jvm = command.jvm()
     assert SECRET not in " ".join(map(command_line, command.tree()))
-    listening = [one.laddr.ip for one in jvm.net_connections("tcp") if one.status == psutil.CONN_LISTEN]
+    listening = [
+        connection.laddr.ip for connection in jvm.net_connections("tcp") if connection.status == psutil.CONN_LISTEN
+    ]
     assert listening
     assert {ip.removeprefix("::ffff:") for ip in listening} == {"127.0.0.1"}
     reached = [path for path in command.temporary.rglob("*") if stat.S_ISSOCK(path.lstat().st_mode)]
@@ -138,7 +142,7 @@ def test_an_application_of_one_machine_is_its_user_s_alone_and_outlives_a_signal
     assert stat.S_IMODE(log.stat().st_mode) == 0o600
 
     # A JVM of the group would end with the signal, and the command would take that for the stop as well.
-    groups = {os.getpgid(one.pid) for one in (jvm, *jvm.children(recursive=True))}
+    groups = {os.getpgid(process.pid) for process in (jvm, *jvm.children(recursive=True))}
     assert command.process.pid not in groups
     os.killpg(command.process.pid, signal.SIGTERM)
     assert command.process.wait(PATIENCE_S) == 0, command.messages()
@@ -151,9 +155,9 @@ def test_an_application_of_one_machine_is_its_user_s_alone_and_outlives_a_signal
 @pytest.mark.parametrize("moment", ["starting Spark", "runs after", "the executors answered", "batch 1"])
 def test_a_signal_to_every_process_is_a_stop_as_well(command: Command, moment: str) -> None:
     command.wait_for(moment)
-    for one in command.tree():
+    for process in command.tree():
         with suppress(psutil.NoSuchProcess):
-            one.send_signal(signal.SIGTERM)
+            process.send_signal(signal.SIGTERM)
     assert command.process.wait(PATIENCE_S) == 0, command.messages()
     assert [line for line in command.messages().splitlines() if not OURS.match(line)] == []
 
@@ -174,15 +178,15 @@ def test_a_jvm_that_does_not_start_is_told_in_a_line_with_its_own_words(tmp_path
     with socket.create_server(("127.0.0.1", 0)) as nobody:
         address = f"127.0.0.1:{nobody.getsockname()[1]}"
         file.write_text(FILE.format(kafka=address, topic="t", folder=tmp_path, secret=SECRET))
-        found = subprocess.run(
+        done = subprocess.run(
             [sys.executable, "-m", "directkafka", "run", str(file)],
             env={**os.environ, "JAVA_HOME": str(tmp_path / "no-java"), "TMPDIR": str(tmp_path)},
             capture_output=True,
             text=True,
             check=False,
         )
-    assert found.returncode == 1
-    assert "Traceback" not in found.stderr
-    assert re.search(r"error Spark's JVM did not start: .*no-java", found.stderr)
+    assert done.returncode == 1
+    assert "Traceback" not in done.stderr
+    assert re.search(r"error Spark's JVM did not start: .*no-java", done.stderr)
     (log,) = tmp_path.rglob("numbers-*.log")
-    assert f"What Spark printed: {log}" in found.stderr
+    assert f"What Spark printed: {log}" in done.stderr

@@ -123,8 +123,8 @@ def test_a_cut_is_refused_where_the_source_is_kept_and_read_to_its_end(world: Wo
 
 def test_a_limit_over_a_table_of_the_user_s_own_is_no_cut(world: World) -> None:
     def joined(source: Any) -> Any:
-        one = source.sparkSession.createDataFrame([(7,), (7,)], "number int").limit(1)
-        return source.select("topic", "partition", "offset").crossJoin(one)
+        table = source.sparkSession.createDataFrame([(7,), (7,)], "number int").limit(1)
+        return source.select("topic", "partition", "offset").crossJoin(table)
 
     world.pipeline(joined).run()
     assert world.query("SELECT count(*), max(number) FROM records") == [(COUNT, 7)]
@@ -147,7 +147,7 @@ def test_an_output_that_the_transform_does_not_give_is_named(world: World) -> No
 def test_offsets_that_retention_took_are_named(world: World) -> None:
     world.pipeline(source={"maxOffsetsPerTrigger": "1000"}).run()
     produce_numbers(world.kafka, world.topic, 30, first=COUNT)
-    ends = [TopicPartition(world.topic, one, COUNT // PARTITIONS + 4) for one in range(PARTITIONS)]
+    ends = [TopicPartition(world.topic, partition, COUNT // PARTITIONS + 4) for partition in range(PARTITIONS)]
     admin = AdminClient({"bootstrap.servers": world.kafka})
     for deleted in admin.delete_records(ends).values():
         deleted.result(30)
@@ -188,8 +188,8 @@ def test_rows_of_a_topic_made_again_that_ignore_takes_for_the_old_ones_are_told(
     produce_numbers(world.kafka, world.topic, COUNT, first=1000)
     run(failOnDataLoss="false")
     assert world.numbers() == list(range(COUNT))
-    (said,) = [one.getMessage() for one in caplog.records if "begin anew" in one.getMessage()]
-    assert said.startswith(f"the offsets of {world.topic} begin anew, and records leaves out rows")
+    (message,) = [record.getMessage() for record in caplog.records if "begin anew" in record.getMessage()]
+    assert message.startswith(f"the offsets of {world.topic} begin anew, and records leaves out rows")
 
 
 def test_a_topic_that_is_deleted_leaves_the_ledger_and_verify_says_so(world: World) -> None:
@@ -212,7 +212,7 @@ def test_a_topic_that_is_deleted_leaves_the_ledger_and_verify_says_so(world: Wor
 
 def topics_of_ledger(world: World) -> set[str]:
     ((progress,),) = world.query("SELECT progress FROM directkafka_ledger")
-    return {one["topic"] for one in progress}
+    return {partition["topic"] for partition in progress}
 
 
 @pytest.mark.slow
@@ -232,7 +232,7 @@ def test_a_name_that_another_pipeline_has_is_refused_before_it_writes(world: Wor
 def test_a_wrong_python_for_the_executors_is_named_with_the_remedy(world: World, tmp_path: Path) -> None:
     job = Job(folder=tmp_path, name="numbers", kafka=world.kafka, dsn=world.dsn, topic=world.topic)
     environment = {**os.environ, "KAFKA": world.kafka, "DSN": world.dsn, "PYSPARK_PYTHON": "/nowhere/python"}
-    found = subprocess.run(
+    done = subprocess.run(
         [sys.executable, "-m", "directkafka", "run", str(job.write_file())],
         env=environment,
         cwd=tmp_path,
@@ -241,7 +241,7 @@ def test_a_wrong_python_for_the_executors_is_named_with_the_remedy(world: World,
         timeout=120,
         check=False,
     )
-    assert found.returncode == 1, found.stderr
-    assert "cannot start the Python interpreter '/nowhere/python'" in found.stderr
-    assert "Set PYSPARK_PYTHON" in found.stderr
-    assert found.stdout == ""
+    assert done.returncode == 1, done.stderr
+    assert "cannot start the Python interpreter '/nowhere/python'" in done.stderr
+    assert "Set PYSPARK_PYTHON" in done.stderr
+    assert done.stdout == ""

@@ -88,7 +88,7 @@ def test_a_file_keeps_two_batches_apart(world: World, ahead: list[int], tmp_path
     world.pipeline(sinks=sink).run()
     assert ahead == [2, 3]
     assert sink.recount().rows == COUNT
-    assert [one.name for one in tmp_path.iterdir() if "staging" in one.name] == []
+    assert [file.name for file in tmp_path.iterdir() if "staging" in file.name] == []
 
 
 def test_a_function_is_called_after_the_commit_since_nobody_knows_what_it_reads(world: World, ahead: list[int]) -> None:

@@ -128,8 +128,8 @@ def test_a_column_that_the_table_gets_comes_to_the_copies(
     assert sorted(world.query("SELECT id, name, price FROM shop")) == expected
     with closing(sqlite3.connect(tmp_path / "shop.sqlite")) as connection:
         assert sorted(connection.execute("SELECT id, name, price FROM shop").fetchall()) == expected
-    found = DeltaTable(tmp_path / "shop.delta").to_pyarrow_table().select(["id", "name", "price"]).to_pylist()
-    assert sorted(tuple(row.values()) for row in found) == expected
+    delta_rows = DeltaTable(tmp_path / "shop.delta").to_pyarrow_table().select(["id", "name", "price"]).to_pylist()
+    assert sorted(tuple(row.values()) for row in delta_rows) == expected
 
 
 def test_a_truncated_table_is_empty_and_fills_again(world: World, create_topic: Callable[..., str]) -> None:
@@ -214,8 +214,8 @@ def test_a_letter_that_is_replayed_brings_no_row_back_whose_delete_marked_it(
     pipeline(query.replace(" FROM source", reason)).run()
     assert sorted(world.query("SELECT id, name, deleted FROM shop")) == [(0, None, True), (1, "newer", False)]
     assert pipeline(query).replay().replayed == 3
-    found = sorted(world.query("SELECT id, name, deleted FROM shop"))
-    assert found == [(0, None, True), (1, "newer", False), (2, "odd", False)]
+    shop_rows = sorted(world.query("SELECT id, name, deleted FROM shop"))
+    assert shop_rows == [(0, None, True), (1, "newer", False), (2, "odd", False)]
     assert world.query("SELECT * FROM letters") == []
 
 

@@ -88,10 +88,10 @@ def test_a_function_may_give_the_rejected_records_itself(world: World, tmp_path:
     world.pipeline(by_function, dead_letters=DuckDBSink(tmp_path / "air.duckdb", "rejected")).run()
     assert len(world.numbers()) == COUNT - len(ROUND)
     with duckdb.connect(str(tmp_path / "air.duckdb")) as connection:
-        found = connection.execute(
+        rejected_rows = connection.execute(
             "SELECT CAST(CAST(value AS VARCHAR) AS INT), reason FROM rejected ORDER BY 1"
         ).fetchall()
-    assert found == [(number, "round") for number in ROUND]
+    assert rejected_rows == [(number, "round") for number in ROUND]
 
 
 @pytest.mark.slow
@@ -102,9 +102,9 @@ def test_a_topic_of_dead_letters_has_the_bytes_and_headers_that_tell(
     sink = KafkaSink({"bootstrap.servers": world.kafka}, topic)
     world.pipeline(QUERY, dead_letters=sink, name=f"letters-{topic[-8:]}").run()
     wait_until_stable(world.kafka, topic)
-    found = sorted(read_committed(world.kafka, topic), key=lambda one: int(one.value))
-    assert [int(one.value) for one in found] == ROUND
-    headers = dict(found[1].headers or ())
+    records = sorted(read_committed(world.kafka, topic), key=lambda record: int(record.value))
+    assert [int(record.value) for record in records] == ROUND
+    headers = dict(records[1].headers or ())
     assert headers["directkafka.topic"] == world.topic.encode()
     assert headers["directkafka.reason"] == b"10 is round"
     assert {"directkafka.partition", "directkafka.offset"} <= headers.keys()

@@ -100,4 +100,4 @@ def test_every_store_has_every_record_once_and_nested_columns_in_its_own_way(
     latest = {partition: max(range(partition, COUNT, PARTITIONS)) for partition in range(PARTITIONS)}
     assert dict(world.query("SELECT partition, number FROM latest")) == latest
     wait_until_stable(world.kafka, target)
-    assert sorted(int(one.value) for one in read_committed(world.kafka, target)) == list(range(COUNT))
+    assert sorted(int(record.value) for record in read_committed(world.kafka, target)) == list(range(COUNT))

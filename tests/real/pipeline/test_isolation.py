@@ -99,9 +99,9 @@ def test_records_for_which_the_transform_raises_are_set_apart(
     pipeline = mixed.pipeline(transform, dead_letters=policy(mixed))
     pipeline.run()
     assert mixed.numbers() == list(range(2 * COUNT))
-    found = letters(mixed)
-    assert [bytes(value) for value, _ in found] == list(bad.values())
-    assert all(reason.startswith("TransformError: ") for _, reason in found)
+    dead_letters = letters(mixed)
+    assert [bytes(value) for value, _ in dead_letters] == list(bad.values())
+    assert all(reason.startswith("TransformError: ") for _, reason in dead_letters)
     assert all(finding.is_right for finding in verify(pipeline))
     totals = mixed.query("SELECT total_rows FROM directkafka_ledger WHERE pipeline = 'numbers'")
     assert totals == [({"records": 2 * COUNT, "letters": len(bad), "(records set apart)": len(bad)},)]
@@ -149,9 +149,9 @@ def test_records_whose_rows_a_table_refuses_are_set_apart(transform: Any, check:
     if "UNIQUE" in check:
         world.query(f"INSERT INTO records (number) SELECT * FROM unnest(ARRAY{refused})")
     world.pipeline(transform, dead_letters=policy(world)).run()
-    found = world.query("SELECT convert_from(value, 'UTF8')::int, reason FROM letters ORDER BY 1")
-    assert [number for number, _ in found] == refused
-    assert all(reason.startswith("RowRejectedError: ") and "records" in reason for _, reason in found)
+    dead_letters = world.query("SELECT convert_from(value, 'UTF8')::int, reason FROM letters ORDER BY 1")
+    assert [number for number, _ in dead_letters] == refused
+    assert all(reason.startswith("RowRejectedError: ") and "records" in reason for _, reason in dead_letters)
     there = world.query("SELECT number FROM records WHERE topic IS NOT NULL ORDER BY 1")
     assert [number for (number,) in there] == [number for number in range(COUNT) if number not in refused]
 
@@ -284,9 +284,9 @@ def test_letters_may_go_to_a_topic(mixed: World, create_topic: Callable[..., str
     name, source = f"letters-{topic[-8:]}", {"includeHeaders": "true"}
     mixed.pipeline(QUERY, dead_letters=dead, name=name, source=source).run()
     wait_until_stable(mixed.kafka, topic)
-    found = read_committed(mixed.kafka, topic)
-    assert sorted(record.value for record in found) == sorted(BAD.values())
-    headers = dict(found[0].headers or ())
+    records = read_committed(mixed.kafka, topic)
+    assert sorted(record.value for record in records) == sorted(BAD.values())
+    headers = dict(records[0].headers or ())
     assert headers["kind"] == b"odd"
     assert headers["directkafka.topic"] == mixed.topic.encode()
     assert headers["directkafka.reason"].startswith(b"TransformError: ")

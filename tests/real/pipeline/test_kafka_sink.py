@@ -98,7 +98,7 @@ class KafkaWorld:
 
     def values(self, topic: str = "") -> list[str]:
         wait_until_stable(self.servers, topic or self.target)
-        return sorted(one.value.decode() for one in read_committed(self.servers, topic or self.target))
+        return sorted(record.value.decode() for record in read_committed(self.servers, topic or self.target))
 
     def open_transactions(self) -> list[str]:
         return still_open(self.servers, f"directkafka.{self.name}")
@@ -202,8 +202,8 @@ class CountedSink(KafkaSink):
 
     @property
     def large(self) -> list[int]:
-        found: list[int] = self.__dict__.setdefault("_large", [])
-        return found
+        batch_ids: list[int] = self.__dict__.setdefault("_large", [])
+        return batch_ids
 
     def second_phase(self, transaction: Any, batch: BatchAttempt, *arguments: Any, **named: Any) -> SecondPhase:
         self.large.append(batch.batch_id)
@@ -276,9 +276,11 @@ def test_a_key_goes_to_one_partition_whoever_writes_it(kafka_world: KafkaWorld) 
     kafka_world.name = f"again-{kafka_world.name}"
     kafka_world.run(inline_bytes_max=-1)
     wait_until_stable(kafka_world.servers, kafka_world.target)
-    found = Counter((one.partition, one.key) for one in read_committed(kafka_world.servers, kafka_world.target))
-    assert set(found.values()) == {2}
-    assert len(found) == COUNT
+    counts = Counter(
+        (record.partition, record.key) for record in read_committed(kafka_world.servers, kafka_world.target)
+    )
+    assert set(counts.values()) == {2}
+    assert len(counts) == COUNT
 
 
 @pytest.mark.slow
@@ -417,9 +419,9 @@ def test_a_look_at_a_running_pipeline_ends_nothing_of_it(
             verify(pipeline)
         assert sink.store.client is connections
         produce_numbers(kafka_world.servers, kafka_world.source, 30, first=COUNT)
-        until(lambda: sum(one.records for one in reports) == COUNT + 30, "it does not go on")
+        until(lambda: sum(report.records for report in reports) == COUNT + 30, "it does not go on")
     finally:
         pipeline.stop()
     assert len(kafka_world.values()) == COUNT + 30
-    assert not [one for one in caplog.messages if "trying again" in one]
-    assert {one.generation for one in reports} == {1}
+    assert not [message for message in caplog.messages if "trying again" in message]
+    assert {report.generation for report in reports} == {1}

@@ -51,7 +51,7 @@ class LosesBlocks(PostgresSink):
 
 def lose_blocks() -> None:
     context: Any = SparkContext._active_spark_context
-    for number in [int(one) for one in context._jsc.getPersistentRDDs()]:
+    for number in [int(key) for key in context._jsc.getPersistentRDDs()]:
         # The blocks go; the RDD does not hear of it.
         context._jsc.sc().unpersistRDD(number, True)
 
@@ -64,8 +64,8 @@ def places(world: World, table: str) -> list[tuple[Any, ...]]:
 def test_each_record_is_a_row_or_a_letter_when_blocks_are_lost_between_the_two(world: World) -> None:
     dead_letters = LosesBlocks(world.dsn, "rejected", inline_bytes_max=0)
     world.pipeline(QUERY, dead_letters=dead_letters, retry_ms_max=20_000).run()
-    found = Counter(places(world, "records") + places(world, "rejected"))
-    assert (len(found), set(found.values())) == (COUNT, {1})
+    counts = Counter(places(world, "records") + places(world, "rejected"))
+    assert (len(counts), set(counts.values())) == (COUNT, {1})
     assert dead_letters.lost is not None
     assert len(dead_letters.lost) == COUNT // 30
     assert set(dead_letters.lost.values()) == {2}, "the batch was not redone, so nothing was lost"
@@ -76,11 +76,11 @@ def test_two_sinks_of_one_output_get_the_same_rows_when_blocks_are_lost_between_
     query = f"SELECT partition, offset, {CHANCE} AS chance FROM source"
     sinks = [PostgresSink(world.dsn, "one"), LosesBlocks(world.dsn, "other", inline_bytes_max=0)]
     world.pipeline(query, sinks=sinks, retry_ms_max=20_000).run()
-    one, other = (
+    rows, other = (
         world.query(f'SELECT partition, "offset", chance FROM {table} ORDER BY 1, 2') for table in ("one", "other")
     )
-    assert len(one) == COUNT
-    assert one == other
+    assert len(rows) == COUNT
+    assert rows == other
 
 
 @pytest.mark.slow
@@ -91,12 +91,12 @@ def test_two_sinks_of_a_stream_get_the_same_rows_when_blocks_are_lost_between_th
     dsn = streams.world.dsn
     sinks = [PostgresSink(dsn, "one"), LosesBlocks(dsn, "other", inline_bytes_max=0)]
     streams.run(transform=with_chance, sinks=sinks, retry_ms_max=20_000)
-    one, other = (
+    rows, other = (
         streams.world.query(f'SELECT partition, "offset", chance FROM {table} ORDER BY 1, 2')
         for table in ("one", "other")
     )
-    assert len(one) == COUNT
-    assert one == other
+    assert len(rows) == COUNT
+    assert rows == other
 
 
 def blocks(spark: Any) -> set[int]:
@@ -145,7 +145,7 @@ def test_a_block_that_is_lost_is_seen_before_the_commit(spark: Any) -> None:
 
 
 @pytest.mark.parametrize(
-    ("locations", "said"),
+    ("locations", "message"),
     [
         ("executor_h_1, executor_h_2", "1 of 2 .* two attempts"),
         ("", "1 of 2 .* lost"),
@@ -153,7 +153,7 @@ def test_a_block_that_is_lost_is_seen_before_the_commit(spark: Any) -> None:
     ],
 )
 def test_a_block_that_is_elsewhere_is_seen_before_the_commit(
-    spark: Any, monkeypatch: pytest.MonkeyPatch, locations: str, said: str
+    spark: Any, monkeypatch: pytest.MonkeyPatch, locations: str, message: str
 ) -> None:
     with ExitStack() as until:
         keeper = Keeper(until)
@@ -164,7 +164,7 @@ def test_a_block_that_is_elsewhere_is_seen_before_the_commit(
             "directkafka.pipeline.execution.kept._executors",
             lambda *_: {**told, name: frozenset(locations.split(", ") if locations else ())},
         )
-        with pytest.raises(WorkerLostError, match=said):
+        with pytest.raises(WorkerLostError, match=message):
             keeper.check()
 
 

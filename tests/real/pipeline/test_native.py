@@ -167,7 +167,7 @@ def fields(batch: pa.RecordBatch) -> pa.RecordBatch:
 
 
 @pytest.mark.parametrize(
-    ("function", "said"),
+    ("function", "message"),
     [
         (lambda batch: 1 / 0 if batch.num_rows else numbered(batch), "ZeroDivisionError"),
         (lambda batch: batch.to_pylist(), "is a list; return a RecordBatch"),
@@ -180,12 +180,12 @@ def fields(batch: pa.RecordBatch) -> pa.RecordBatch:
     ids=["raises", "no batch", "other columns", "other outputs"],
 )
 def test_a_function_that_fails_is_told_with_its_place_and_nothing_is_committed(
-    function: Any, said: str, world: World
+    function: Any, message: str, world: World
 ) -> None:
-    with pytest.raises(TransformError, match=said) as raised:
+    with pytest.raises(TransformError, match=message) as raised:
         world.pipeline(ArrowTransform(function, "mine")).run()
     assert raised.value.source == "mine"
-    if "list" not in said:
+    if "list" not in message:
         assert world.topic in str(raised.value)
         assert world.query("SELECT max(batch_id) FROM directkafka_ledger") == [(0,)]
 
@@ -203,8 +203,8 @@ def test_check_says_why_rows_pass_through_spark(world: World, tmp_path: Path) ->
         "asked": world.pipeline(ArrowTransform(numbered), execution="spark"),
         "structured": world.pipeline(ArrowTransform(numbered), engine="structured", checkpoint=tmp_path / "c"),
     }
-    said = {name: pipeline.check()[-1] for name, pipeline in why.items()}
-    assert said == {
+    reasons = {name: pipeline.check()[-1] for name, pipeline in why.items()}
+    assert reasons == {
         "query": "rows pass through Spark: its transform is a query or a function over DataFrames",
         "asked": 'rows pass through Spark: execution = "spark" says so',
         "structured": "rows pass through Spark: the structured engine's batches are Spark's",
@@ -245,9 +245,9 @@ def test_a_large_batch_for_kafka_travels_in_chunks_and_its_other_sinks_have_the_
     rows = {(number, mark.decode()) for number, mark in world.query("SELECT number, mark FROM records")}
     for topic in (target, other):
         wait_until_stable(world.kafka, topic)
-        found = [tuple(record.value.decode().split()) for record in read_committed(world.kafka, topic)]
-        assert len(found) == COUNT
-        assert {(int(number), mark) for number, mark in found} == rows
+        records = [tuple(record.value.decode().split()) for record in read_committed(world.kafka, topic)]
+        assert len(records) == COUNT
+        assert {(int(number), mark) for number, mark in records} == rows
 
 
 def test_a_pipeline_file_names_the_function_beside_it(

@@ -74,11 +74,11 @@ def test_letters_go_into_every_store(
         native(world.pipeline(transform, sinks=sinks, dead_letters=sink, name=name)).run()
         rows = world.query(f"SELECT number FROM records_{number} ORDER BY 1")
         assert [row[0] for row in rows] == OTHERS
-    found = MySQLHarness(mysql_database).query("SELECT CAST(value AS CHAR), reason FROM rejected")
-    assert sorted((int(value), reason) for value, reason in found) == [(n, f"{n} is round") for n in ROUND]
+    rejected_rows = MySQLHarness(mysql_database).query("SELECT CAST(value AS CHAR), reason FROM rejected")
+    assert sorted((int(value), reason) for value, reason in rejected_rows) == [(n, f"{n} is round") for n in ROUND]
     wait_until_stable(world.kafka, topic)
-    records = sorted(read_committed(world.kafka, topic), key=lambda one: int(one.value))
-    assert [int(one.value) for one in records] == ROUND
+    records = sorted(read_committed(world.kafka, topic), key=lambda record: int(record.value))
+    assert [int(record.value) for record in records] == ROUND
     headers = dict(records[1].headers or ())
     assert headers["directkafka.topic"] == world.topic.encode()
     assert headers["directkafka.reason"] == b"10 is round"
@@ -163,7 +163,7 @@ def with_struct(batch: pa.RecordBatch) -> pa.RecordBatch:
 
 @pytest.mark.slow
 def test_nested_columns_are_the_same_json_as_by_spark(world: World, tmp_path: Path, mysql_database: str) -> None:
-    found: dict[str, Any] = {}
+    rows_by_execution: dict[str, Any] = {}
     for execution in ("auto", "spark"):
         name = f"nested_{execution}"
         sqlite = SQLiteSink(tmp_path / f"{name}.sqlite", "records")
@@ -174,12 +174,12 @@ def test_nested_columns_are_the_same_json_as_by_spark(world: World, tmp_path: Pa
         pipeline.run()
         with closing(sqlite3.connect(tmp_path / f"{name}.sqlite")) as connection:
             texts = connection.execute("SELECT n FROM records ORDER BY number").fetchall()
-        found[execution] = (
+        rows_by_execution[execution] = (
             world.query(f"SELECT n::text FROM {name} ORDER BY number"),
             texts,
             MySQLHarness(mysql_database).query(f"SELECT n FROM {name} ORDER BY number"),
         )
-    for native_rows, by_spark in zip(found["auto"], found["spark"], strict=True):
+    for native_rows, by_spark in zip(rows_by_execution["auto"], rows_by_execution["spark"], strict=True):
         assert len(native_rows) == COUNT
         assert native_rows == by_spark
 
@@ -199,11 +199,11 @@ PAYLOAD = {"value.format": "json", "value.schema": SCHEMA, "value.on.error": "de
 
 
 def fields(batch: pa.RecordBatch) -> pa.RecordBatch:
-    place = [batch.column(name) for name in ("topic", "partition", "offset")]
+    columns = [batch.column(name) for name in ("topic", "partition", "offset")]
     number = batch.column("value").field(0)
     reason = pc.if_else(pc.equal(number, 5), "five", _NONE)
     return pa.RecordBatch.from_arrays(
-        [*place, number, reason], ["topic", "partition", "offset", "number", "dead_letter_reason"]
+        [*columns, number, reason], ["topic", "partition", "offset", "number", "dead_letter_reason"]
     )
 
 

@@ -39,10 +39,10 @@ class PidWriter:
         rows = buffer(batches, bytes_max=self.bytes_max)
         pid = str(os.getpid()).encode()
         if not isinstance(rows, tuple):
-            return TaskReport(rows=sum(one.num_rows for one in rows), attempt="a", staged=True, payload=pid)
+            return TaskReport(rows=sum(batch.num_rows for batch in rows), attempt="a", staged=True, payload=pid)
         if self.is_folding and rows:
             folded = report_inline((rows[0].slice(0, 1),))
-            return replace(folded, rows=sum(one.num_rows for one in rows), payload=pid)
+            return replace(folded, rows=sum(batch.num_rows for batch in rows), payload=pid)
         return replace(report_inline(rows), payload=pid)
 
 

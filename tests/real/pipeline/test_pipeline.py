@@ -79,10 +79,10 @@ def test_two_pipelines_of_one_process_do_not_meet(world: World) -> None:
             sinks=PostgresSink(world.dsn, "right_side"),
         ),
     ]
-    for one in both:
-        one.start()
-    for one in both:
-        one.wait()
+    for pipeline in both:
+        pipeline.start()
+    for pipeline in both:
+        pipeline.wait()
     assert world.query("SELECT sum(number), count(*) FROM left_side") == [(COUNT * (COUNT - 1) // 2, COUNT)]
     assert world.query("SELECT sum(number), count(*) FROM right_side") == [(-COUNT * (COUNT - 1) // 2, COUNT)]
 
@@ -237,12 +237,12 @@ def test_several_outputs_read_kafka_once(world: World) -> None:
             world.pipeline(transform, name=name, sinks=sinks, source=source).run()
             return proxy.requests[FETCH]
 
-    one = fetches("one", QUERY, PostgresSink(world.dsn, "alone"))
+    fetch_count = fetches("one", QUERY, PostgresSink(world.dsn, "alone"))
     outputs = {name: PostgresSink(world.dsn, name) for name in ("first", "second")}
     two = fetches("two", lambda source: dict.fromkeys(outputs, source.select("partition", "offset")), outputs)
     assert world.query("SELECT count(*) FROM first") == world.query("SELECT count(*) FROM second") == [(COUNT,)]
     # As many as one output asks for; a second read would double them.
-    assert one <= two < 2 * one
+    assert fetch_count <= two < 2 * fetch_count
 
 
 def test_two_databases_of_one_pipeline_get_the_same_rows(world: World, postgres: Any) -> None:

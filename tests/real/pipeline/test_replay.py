@@ -49,8 +49,8 @@ def test_letters_leave_with_their_rows_and_those_that_are_rejected_again_stay(wo
     assert world.numbers() == [number for number in range(COUNT) if number not in again]
     assert dead_letters(world) == [(number, "still round", 1) for number in again]
     kept = world.query('SELECT topic, partition, "offset", timestamp, key, value, headers FROM rejected')
-    assert {str(one) for one in kept} <= {str(one) for one in bytes_before}
-    assert [(one.letters, one.rejected, one.left) for one in reports] == [(len(ROUND), len(again), 0)]
+    assert {str(row) for row in kept} <= {str(row) for row in bytes_before}
+    assert [(report.letters, report.rejected, report.left) for report in reports] == [(len(ROUND), len(again), 0)]
 
     # What is left is tried once more in a second replay, and counted on.
     assert mended.replay().rejected == len(again)
@@ -73,8 +73,8 @@ def test_a_choice_leaves_the_other_letters_as_they_are(world: World) -> None:
     assert mended.replay(limit=2).letters == 2
     assert mended.replay(until="2000-01-01T00:00:00Z").letters == 0
     partition, offset = world.query('SELECT partition, "offset" FROM rejected LIMIT 1')[0]
-    place = {"topic": world.topic, "partition": partition}
-    assert mended.replay(**place, until_offset=offset + 1, from_offset=offset).letters == 1
+    choice = {"topic": world.topic, "partition": partition}
+    assert mended.replay(**choice, until_offset=offset + 1, from_offset=offset).letters == 1
     assert len(dead_letters(world)) == len(ROUND) - 4
     assert len(world.numbers()) == COUNT - len(dead_letters(world))
 

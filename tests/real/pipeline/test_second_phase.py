@@ -107,11 +107,11 @@ def test_writers_that_find_no_slots_are_cancelled_in_time(rows: DataFrame, tmp_p
         return str(caught.value)
 
     with busy(rows.sparkSession, Sleeper(tmp_path)):
-        said = failure(2_000)
-        if said == str(too_slow()):
+        message = failure(2_000)
+        if message == str(too_slow()):
             # A loaded machine has not dealt the rows by then.
-            said = failure(30_000)
-    assert re.search(r"by 2 tasks, and in \d+000 ms they could not begin", said), said
+            message = failure(30_000)
+    assert re.search(r"by 2 tasks, and in \d+000 ms they could not begin", message), message
     until(lambda: is_idle(rows.sparkSession), "the writers' job is still there")
     assert sum(report.rows for report in write_shares(rows, phase())) == 100
 

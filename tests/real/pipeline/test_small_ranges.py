@@ -56,5 +56,5 @@ def test_small_ranges_share_tasks_unless_the_user_wishes_for_more(
     world.pipeline(transform, sinks=SQLiteSink(path, "records"), name=topic, source=source).run()
     with closing(sqlite3.connect(path)) as connection:
         rows = 'SELECT count(*), count(DISTINCT partition || "/" || "offset"), count(DISTINCT task) FROM records'
-        found = connection.execute(rows).fetchone()
-    assert found == (ROWS, ROWS, wish or 2 * spark.sparkContext.defaultParallelism)
+        counts = connection.execute(rows).fetchone()
+    assert counts == (ROWS, ROWS, wish or 2 * spark.sparkContext.defaultParallelism)

@@ -44,7 +44,7 @@ def test_each_batch_is_committed_with_spark_s_number_and_the_checkpoint_s_id(str
     assert ledger["lineage"] == streams.lineage()
     # 30 at a time, after batch 0, which only says where the query starts.
     assert ledger["batch_id"] == streams.done() == COUNT // 30
-    assert [(one["origin"], one["end"]) for one in ledger["progress"]] == [(0, 30)] * 3
+    assert [(partition["origin"], partition["end"]) for partition in ledger["progress"]] == [(0, 30)] * 3
     assert ledger["total_rows"] == {"records": COUNT}
 
 
@@ -61,7 +61,7 @@ def test_a_second_run_goes_on_where_the_first_ended(streams: Streams) -> None:
 def test_an_empty_batch_is_an_entry_too(streams: Streams) -> None:
     streams.run(streams.numbers(startingOffsets="latest"))
     assert streams.ledger()["batch_id"] == streams.done() == 0
-    assert [(one["start"], one["end"]) for one in streams.ledger()["progress"]] == [(30, 30)] * 3
+    assert [(partition["start"], partition["end"]) for partition in streams.ledger()["progress"]] == [(30, 30)] * 3
 
 
 def test_a_batch_that_spark_did_not_note_is_not_written_again(streams: Streams) -> None:
@@ -130,12 +130,12 @@ def test_windows_with_a_watermark_are_written_once_each_also_after_a_batch_was_s
     streams.forget_done(streams.done())
     streams.produce(range(60, 120))
     streams.run(windows(streams.source(maxOffsetsPerTrigger="9")))
-    found = dict(streams.world.query("SELECT start, records FROM records"))
-    assert len(found) >= 9
-    assert set(found) == {10 * number for number in range(len(found))}
+    records_by_start = dict(streams.world.query("SELECT start, records FROM records"))
+    assert len(records_by_start) >= 9
+    assert set(records_by_start) == {10 * number for number in range(len(records_by_start))}
     # The first record is one second after 1970.
-    assert list(found.values()) == [9] + [10] * (len(found) - 1)
-    assert streams.world.query("SELECT count(*) FROM records") == [(len(found),)]
+    assert list(records_by_start.values()) == [9] + [10] * (len(records_by_start) - 1)
+    assert streams.world.query("SELECT count(*) FROM records") == [(len(records_by_start),)]
 
 
 @slow
@@ -155,8 +155,8 @@ def test_duplicates_are_dropped_across_batches_and_runs(streams: Streams) -> Non
 def test_update_and_complete_give_what_spark_says(mode: str, streams: Streams) -> None:
     counts = streams.numbers().groupBy("partition").agg(f.count("*").alias("records"))
     streams.run(counts, output_mode=mode)
-    found = sorted(streams.world.query("SELECT partition, records FROM records"))
-    assert found == [(partition, records) for partition in range(3) for records in (10, 20, 30)]
+    rows = sorted(streams.world.query("SELECT partition, records FROM records"))
+    assert rows == [(partition, records) for partition in range(3) for records in (10, 20, 30)]
 
 
 def test_an_output_mode_that_the_query_cannot_have_is_refused_before_it_runs(streams: Streams) -> None:
@@ -322,7 +322,7 @@ def test_a_batch_that_a_stop_gave_up_is_told(
     assert has_begun.wait(WAIT_S)
     with caplog.at_level("INFO", "directkafka.pipeline"):
         running.stop()
-    (told,) = [one.getMessage() for one in caplog.records if "is rolled back" in one.getMessage()]
+    (told,) = [record.getMessage() for record in caplog.records if "is rolled back" in record.getMessage()]
     assert "it waited for a lock" in told
 
 

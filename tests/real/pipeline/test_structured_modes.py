@@ -159,8 +159,8 @@ def test_totals_and_their_sums_change_together(streams: Streams, run: Callable[.
         "sums": streams.sink("sums", mode="merge", key=["partition"], add=["records"]),
     }
     twice(streams, run, query, more=range(COUNT, COUNT + 12), sinks=sinks, transform=split)
-    found = [streams.world.query(f"SELECT * FROM {name} ORDER BY 1") for name in ("newest", "last", "sums")]
-    assert found == [
+    tables = [streams.world.query(f"SELECT * FROM {name} ORDER BY 1") for name in ("newest", "last", "sums")]
+    assert tables == [
         [(partition, COUNT + 9 + partition) for partition in range(3)],
         [(partition, 4) for partition in range(3)],
         [(partition, 34) for partition in range(3)],

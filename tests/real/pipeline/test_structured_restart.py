@@ -50,8 +50,8 @@ def restart(streams: Streams, origin: str = "ledger", *, confirm: bool = True) -
 def counted(changes: tuple[dk.LedgerChange, ...]) -> tuple[int | None, int | None]:
     """Offsets lost and doubled, over all partitions of the only store."""
     moved = changes[0].moved
-    lost = [one.lost for one in moved]
-    doubled = [one.doubled for one in moved]
+    lost = [partition.lost for partition in moved]
+    doubled = [partition.doubled for partition in moved]
     return None if None in lost else sum(lost), None if None in doubled else sum(doubled)
 
 
@@ -128,7 +128,7 @@ def test_a_deleted_ledger_is_an_error_and_the_checkpoint_s_position_can_be_taken
     assert refused(streams).remedy == Case.NO_ENTRY.value
     # That run has planned a batch; the position is that of the last one that is done.
     changes = restart(streams, "checkpoint")
-    assert {one.next for one in changes[0].moved} == {30}
+    assert {partition.next for partition in changes[0].moved} == {30}
     streams.run()
     assert streams.world.numbers() == ALL
 
@@ -136,7 +136,7 @@ def test_a_deleted_ledger_is_an_error_and_the_checkpoint_s_position_can_be_taken
 @slow
 def test_a_ledger_that_is_behind_is_an_error_and_what_would_be_lost_is_said_in_numbers(streams: Streams) -> None:
     streams.run()
-    progress = json.dumps([one | {"start": 0, "end": 10} for one in streams.ledger()["progress"]])
+    progress = json.dumps([partition | {"start": 0, "end": 10} for partition in streams.ledger()["progress"]])
     streams.world.query(f"UPDATE directkafka_ledger SET batch_id = 1, progress = '{progress}'")
     streams.produce(MORE)
     assert refused(streams).remedy == Case.LEDGER_IS_OLD.value
@@ -240,9 +240,11 @@ def test_a_pipeline_file_restarts_where_its_ledger_ends_by_itself(streams: Strea
     with pytest.raises(LineageError):
         dk.Pipeline.from_toml(file).check()
     streams.delete_checkpoint()
-    assert [one["is_done"] for one in command("restart", str(file))] == [False] * 3
+    assert [partition["is_done"] for partition in command("restart", str(file))] == [False] * 3
     restarted = command("restart", str(file), "--yes")
-    assert [(one["ledger"], one["next"], one["lost"], one["doubled"]) for one in restarted] == [(30, 30, 0, 0)] * 3
+    assert [
+        (partition["ledger"], partition["next"], partition["lost"], partition["doubled"]) for partition in restarted
+    ] == [(30, 30, 0, 0)] * 3
     dk.Pipeline.from_toml(file).check()
     dk.Pipeline.from_toml(file).run()
     dk.Pipeline.from_toml(file).check()
@@ -254,7 +256,7 @@ def test_a_pipeline_file_that_begins_anew_is_told_first_what_is_doubled(streams:
     dk.Pipeline.from_toml(file).run()
     streams.delete_checkpoint()
     looked_at = command("restart", str(file), "--from", "checkpoint")
-    assert [(one["next"], one["lost"], one["doubled"]) for one in looked_at] == [(0, 0, 30)] * 3
+    assert [(partition["next"], partition["lost"], partition["doubled"]) for partition in looked_at] == [(0, 0, 30)] * 3
     command("restart", str(file), "--from", "checkpoint", "--yes")
     dk.Pipeline.from_toml(file).run()
     assert streams.world.numbers() == sorted([*range(COUNT)] * 2)
@@ -267,7 +269,7 @@ def test_a_pipeline_file_adopts_its_checkpoint(streams: Streams, file: Path) -> 
     streams.produce(MORE)
     with pytest.raises(LineageError):
         dk.Pipeline.from_toml(file).run()
-    assert [one["is_done"] for one in command("adopt", str(file), "--yes")] == [True] * 3
+    assert [partition["is_done"] for partition in command("adopt", str(file), "--yes")] == [True] * 3
     dk.Pipeline.from_toml(file).run()
     assert streams.world.numbers() == ALL
 

@@ -40,7 +40,7 @@ def test_what_spark_submit_was_told_is_left_and_the_rest_is_set(tmp_path: Path) 
     program = tmp_path / "program.py"
     program.write_text(PROGRAM)
     command = [str(Path(sys.executable).parent / "spark-submit"), "--master", "local[1]"]
-    found = subprocess.run(
+    done = subprocess.run(
         [*command, "--conf", "spark.sql.session.timeZone=Asia/Tokyo", str(program)],
         env={**os.environ, "PYSPARK_PYTHON": sys.executable, "SPARK_LOCAL_DIRS": str(tmp_path)},
         cwd=tmp_path,
@@ -49,8 +49,8 @@ def test_what_spark_submit_was_told_is_left_and_the_rest_is_set(tmp_path: Path) 
         timeout=120,
         check=False,
     )
-    assert found.returncode == 0, found.stderr
-    assert "found local[1] Asia/Tokyo false false" in found.stdout
+    assert done.returncode == 0, done.stderr
+    assert "found local[1] Asia/Tokyo false false" in done.stdout
 
 
 #: What people submit: the command line's own entry, with its arguments behind the file.

@@ -36,8 +36,8 @@ QUERY = """
 
 @pytest.fixture
 def registry() -> Iterator[RegistryServer]:
-    with running() as found:
-        yield found
+    with running() as server:
+        yield server
 
 
 def read(raw: bytes | None, number: int) -> Any:
@@ -58,12 +58,12 @@ def test_a_pipeline_writes_avro_behind_its_schema_s_number(
     sink = dk.KafkaSink({"bootstrap.servers": world.kafka}, topic, payloads=payloads, inline_bytes_max=inline_bytes_max)
     world.pipeline(QUERY, sinks=sink, name=f"written-{topic[-8:]}").run()
     wait_until_stable(world.kafka, topic)
-    found = read_committed(world.kafka, topic)
-    rows = [read(record.value, 7) for record in found]
+    records = read_committed(world.kafka, topic)
+    rows = [read(record.value, 7) for record in records]
     assert sorted(row["number"] for row in rows) == list(range(COUNT))
     assert all(row["name"] in (None, str(row["number"])) for row in rows)
     # By the bytes of the key that a reader sees.
-    assert {json.loads(record.key or b"")["text"] for record in found} == {str(number) for number in range(COUNT)}
+    assert {json.loads(record.key or b"")["text"] for record in records} == {str(number) for number in range(COUNT)}
     assert registry.asked == [f"/subjects/{topic}-value/versions/latest"] * len(registry.asked)
 
 

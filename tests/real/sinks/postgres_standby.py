@@ -25,12 +25,12 @@ def standby_of(primary: EmbeddedPostgres, folder: Path) -> Iterator[EmbeddedPost
     data = folder / "data"
     data.mkdir(mode=0o700)
     address = conninfo.conninfo_to_dict(primary.dsn)
-    place = ["-h", str(address["host"]), "-p", str(address["port"]), "-U", str(address["user"])]
+    connection_options = ["-h", str(address["host"]), "-p", str(address["port"]), "-U", str(address["user"])]
     command = [
         str(_programs() / "bin" / "pg_basebackup"),
         "-D",
         str(data),
-        *place,
+        *connection_options,
         "--write-recovery-conf",
         "-c",
         "fast",
@@ -49,8 +49,8 @@ def wait_until_it_has_all(primary: EmbeddedPostgres) -> None:
     def is_level() -> bool:
         with psycopg.connect(primary.dsn) as connection:
             query = "SELECT bool_and(replay_lsn >= pg_current_wal_lsn()) FROM pg_stat_replication"
-            found = connection.execute(query).fetchone()
-        return found is not None and bool(found[0])
+            row = connection.execute(query).fetchone()
+        return row is not None and bool(row[0])
 
     until(is_level, "the standby does not come up")
 

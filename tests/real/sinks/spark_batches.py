@@ -20,6 +20,6 @@ def commit_frame(job: Job, sink: Any, frame: DataFrame) -> LedgerEntry:
     entry = job.next_entry()
     batch = job.batch(entry)
     writer = sink.task_writer(batch, schema)
-    found = frame.mapInArrow(WriteTask(writer), "report binary").toArrow()
-    job.last = job.store.commit(entry, previous=job.last, writes=[(sink, batch, reports_of(found))])
+    report_table = frame.mapInArrow(WriteTask(writer), "report binary").toArrow()
+    job.last = job.store.commit(entry, previous=job.last, writes=[(sink, batch, reports_of(report_table))])
     return job.last

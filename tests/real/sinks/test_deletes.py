@@ -91,9 +91,9 @@ def _opened(name: str, request: pytest.FixtureRequest, tmp_path: Path) -> Databa
 
             connection: Any = (sqlite3 if name == "sqlite" else duckdb).connect(str(path))
             try:
-                found = list(connection.execute(statement).fetchall())
+                rows = list(connection.execute(statement).fetchall())
                 connection.commit()
-                return found
+                return rows
             finally:
                 connection.close()
 
@@ -147,8 +147,8 @@ def test_rows_whose_keys_are_no_more_are_removed(base: Database, inline_bytes_ma
 def test_the_column_that_deletes_is_not_stored(base: Database, inline_bytes_max: int) -> None:
     sink = base.sink(**HARD, order=["position"], inline_bytes_max=inline_bytes_max)
     base.run(sink, without_op((1, 10, 1, False, "c")))
-    found = base.query("SELECT * FROM shop")
-    assert [int(value) for value in found[0]] == [1, 10, 1]
+    rows = base.query("SELECT * FROM shop")
+    assert [int(value) for value in rows[0]] == [1, 10, 1]
 
 
 @BOTH_WAYS

@@ -42,8 +42,8 @@ def duckdb(tmp_path: Path) -> File:
 
 @pytest.fixture(params=["sqlite", "duckdb"])
 def file(request: pytest.FixtureRequest) -> File:
-    found: File = request.getfixturevalue(request.param)
-    return found
+    database_file: File = request.getfixturevalue(request.param)
+    return database_file
 
 
 def job_of(file: File) -> Job:

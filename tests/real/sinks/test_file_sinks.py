@@ -110,11 +110,11 @@ def test_a_table_is_made_from_the_schema_and_every_type_comes_back(
     which = 1 if file.kind == "sqlite" else 2
     expected = {name: kinds[which] for name, kinds in ALL_TYPES.items()}
     if file.kind == "duckdb":
-        found = file.execute("SELECT * REPLACE (epoch_us(instant) AS instant) FROM flights")
+        rows = file.execute("SELECT * REPLACE (epoch_us(instant) AS instant) FROM flights")
         expected["instant"] = [int(INSTANT.timestamp()) * 10**6 + INSTANT.microsecond, None]
     else:
-        found = file.execute("SELECT * FROM flights")
-    assert [list(column) for column in zip(*found, strict=True)] == list(expected.values())
+        rows = file.execute("SELECT * FROM flights")
+    assert [list(column) for column in zip(*rows, strict=True)] == list(expected.values())
 
 
 def test_duckdb_keeps_nested_types(tmp_path: Path) -> None:
@@ -134,7 +134,7 @@ def test_duckdb_keeps_nan_and_what_is_no_finite_number(tmp_path: Path) -> None:
         file.sink("flights"),
         pa.table({"x": odd, "y": pa.array(odd, pa.float32())}),
     )
-    assert repr(file.execute("SELECT x, y FROM flights")) == repr([(one, one) for one in odd])
+    assert repr(file.execute("SELECT x, y FROM flights")) == repr([(number, number) for number in odd])
 
 
 def test_sqlite_has_no_place_for_nested_types_and_says_what_to_do(tmp_path: Path) -> None:

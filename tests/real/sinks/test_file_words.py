@@ -104,7 +104,10 @@ def test_columns_have_any_name(file: File, mode: str, every: bool) -> None:
     run(job, sink, batch(2, names, base=200))
     assert file.execute("SELECT * FROM flights ORDER BY 1, 2") == expected(mode, names)
     assert sink.recount().sums == (
-        {name: sum(one[1 + number] for one in expected(mode, names)) for number, name in enumerate(names)}
+        {
+            name: sum(expected_row[1 + number] for expected_row in expected(mode, names))
+            for number, name in enumerate(names)
+        }
         if mode == "merge"
         else {}
     )
@@ -123,8 +126,8 @@ def test_keys_have_any_name(file: File, mode: str, every: bool) -> None:
 
     run(job, sink, rows(1, 2, n=10))
     run(job, sink, rows(2, 3, n=20))
-    found = [(one[0], one[-1]) for one in file.execute("SELECT * FROM flights ORDER BY 1")]
-    assert found == [(1, 10), (2, {"ignore": 10, "upsert": 20, "merge": 30}[mode]), (3, 20)]
+    stored_rows = [(stored_row[0], stored_row[-1]) for stored_row in file.execute("SELECT * FROM flights ORDER BY 1")]
+    assert stored_rows == [(1, 10), (2, {"ignore": 10, "upsert": 20, "merge": 30}[mode]), (3, 20)]
 
 
 @IN_MODES

@@ -37,8 +37,8 @@ def harness(kafka_broker: KafkaBroker) -> Iterator[KafkaHarness]:
 
 
 def warnings(caplog: pytest.LogCaptureFixture) -> list[str]:
-    ours = [one for one in caplog.records if one.name.startswith("directkafka")]
-    return [one.getMessage() for one in ours if one.levelno == logging.WARNING]
+    ours = [record for record in caplog.records if record.name.startswith("directkafka")]
+    return [record.getMessage() for record in ours if record.levelno == logging.WARNING]
 
 
 # Brokers.

@@ -202,8 +202,8 @@ def _share(job: Job, sink: KeyedRows, rows: list[tuple[int, int]]) -> tuple[Any,
     phase = sink.second_phase(store.begin(batch, sink), batch, [writer(batches_of(rows))], writers_max=1)
     share_writer: Any = phase.writer
 
-    def attempt(some: list[tuple[int, int]], *, claims: Any = share_writer.claims) -> Any:
-        return replace(share_writer, claims=claims)(phase.router(batches_of(some)))
+    def attempt(rows_of_attempt: list[tuple[int, int]], *, claims: Any = share_writer.claims) -> Any:
+        return replace(share_writer, claims=claims)(phase.router(batches_of(rows_of_attempt)))
 
     return entry, batch, attempt
 
@@ -389,17 +389,17 @@ def test_a_producer_id_whose_epochs_are_used_up_is_replaced(harness: KafkaHarnes
 
 
 @pytest.mark.parametrize(
-    ("partitions", "policy", "said"),
+    ("partitions", "policy", "message"),
     [(2, "compact", "has 2 partitions"), (1, "delete", "cleanup.policy=delete"), (1, "compact,delete", "are deleted")],
 )
 def test_a_ledger_topic_that_could_lose_entries_is_refused(
-    harness: KafkaHarness, partitions: int, policy: str, said: str
+    harness: KafkaHarness, partitions: int, policy: str, message: str
 ) -> None:
     name = f"{harness.prefix}.ledger.flights"
     topic = NewTopic(name, partitions, 1, config={"cleanup.policy": policy})
     admin = AdminClient({"bootstrap.servers": harness.servers})
     admin.create_topics([topic])[name].result(20)
-    with pytest.raises(SchemaMismatchError, match=said):
+    with pytest.raises(SchemaMismatchError, match=message):
         harness.open_store().fence("flights")
 
 

@@ -57,25 +57,25 @@ class Rights:
     admin: AdminClient
 
     def give(self, *rights: Right) -> None:
-        self._done(self.admin.create_acls([_binding(one) for one in rights]))
+        self._done(self.admin.create_acls([_binding(right) for right in rights]))
         until(lambda: set(map(str, rights)) <= self._seen(), "the rights do not come")
 
     def take(self, *rights: Right) -> None:
-        self._done(self.admin.delete_acls([_filter(one) for one in rights]))
+        self._done(self.admin.delete_acls([_filter(right) for right in rights]))
         until(lambda: not set(map(str, rights)) & self._seen(), "the rights do not go")
 
     def _seen(self) -> set[str]:
         """The broker asks itself, as it does for any request."""
-        found = self.admin.describe_acls(
+        bindings = self.admin.describe_acls(
             AclBindingFilter(
                 ResourceType.ANY, None, ResourcePatternType.ANY, None, None, AclOperation.ANY, AclPermissionType.ANY
             )
         ).result(WAIT_S)
-        return {str((one.restype, one.name, one.operation)) for one in found}
+        return {str((binding.restype, binding.name, binding.operation)) for binding in bindings}
 
     def _done(self, futures: Mapping[Any, Any]) -> None:
-        for one in futures.values():
-            one.result(WAIT_S)
+        for future in futures.values():
+            future.result(WAIT_S)
 
 
 def _binding(right: Right) -> AclBinding:
@@ -165,7 +165,7 @@ def test_scram_over_tls_writes_whole_transactions(world: World, staged: bool, ca
     assert world.harness.rows(sink) == [(number, 1) for number in range(6)]
     assert committed(world.harness.servers, world.group, "flights", 1) == {0: 30}
     # What this user may not see of the brokers' settings is guessed, and said; nothing else is.
-    assert [one.getMessage().partition(" is made with ")[0] for one in caplog.records] == [
+    assert [record.getMessage().partition(" is made with ")[0] for record in caplog.records] == [
         f"the ledger's topic {world.ledger}"
     ]
     assert PASSWORD not in caplog.text
@@ -181,7 +181,7 @@ def start_and_run(world: World, *, staged: bool = False) -> None:
 
 
 @pytest.mark.parametrize(
-    ("missing", "said"),
+    ("missing", "message"),
     [
         ("transactional id", "DESCRIBE and WRITE on the transactional id"),
         ("ledger create", "CREATE on the topic"),
@@ -189,13 +189,13 @@ def start_and_run(world: World, *, staged: bool = False) -> None:
         ("ledger write", "WRITE on the topic"),
     ],
 )
-def test_a_right_that_is_missing_is_named_and_nothing_is_written(world: World, missing: str, said: str) -> None:
+def test_a_right_that_is_missing_is_named_and_nothing_is_written(world: World, missing: str, message: str) -> None:
     world.give(without=missing)
     with pytest.raises(StoreAccessError) as caught:
         start_and_run(world)
     name = world.transactional_id if missing == "transactional id" else world.ledger
     assert f"Give user {USER!r} the rights" in str(caught.value)
-    assert said in str(caught.value)
+    assert message in str(caught.value)
     assert name in str(caught.value)
     assert world.is_empty()
 
@@ -244,19 +244,23 @@ def test_a_right_that_is_taken_between_two_batches_stops_at_the_second(world: Wo
 
 
 def warnings_of(caplog: pytest.LogCaptureFixture, group: str) -> list[str]:
-    return [one.getMessage() for one in caplog.records if group in one.getMessage() and one.levelno == logging.WARNING]
+    return [
+        record.getMessage()
+        for record in caplog.records
+        if group in record.getMessage() and record.levelno == logging.WARNING
+    ]
 
 
-@pytest.mark.parametrize(("missing", "said"), [("group", "READ on the group"), ("source", "READ on the topic")])
+@pytest.mark.parametrize(("missing", "message"), [("group", "READ on the group"), ("source", "READ on the topic")])
 def test_a_group_that_may_not_be_used_is_told_once_and_the_batches_are_committed(
-    world: World, caplog: pytest.LogCaptureFixture, missing: str, said: str
+    world: World, caplog: pytest.LogCaptureFixture, missing: str, message: str
 ) -> None:
     world.give(without=missing)
     sink, job = world.sink(), world.start()
     job.run((sink, [[(1, 1)]]))
     job.run((sink, [[(2, 1)]]))
     (warning,) = warnings_of(caplog, world.group)
-    assert said in warning
+    assert message in warning
     assert world.harness.rows(sink) == [(1, 1), (2, 1)]
     world.rights.give(world.needed[missing])
     job.run((sink, [[(3, 1)]]))

@@ -120,7 +120,10 @@ def test_a_writer_that_was_given_up_lands_nothing_when_it_goes_on(harness: Kafka
     sink, job = harness.sink("flights", staged=True), Job(harness.open_store()).start()
     batch = Open.of(job, sink, [(1, 1), (2, 1)])
     zombie = Zombie(batch.attempt, first=[(1, 1)], rest=[(2, 1)])
-    until(lambda: sum(end_offset(harness.servers, sink.name, one) for one in range(3)), "its first row does not come")
+    until(
+        lambda: sum(end_offset(harness.servers, sink.name, partition) for partition in range(3)),
+        "its first row does not come",
+    )
     store: Any = job.store
     store.abort_with_cause(batch.batch, RuntimeError("the executor is lost"))
     job.run((sink, [[(7, 7), (8, 8)]]))

@@ -62,8 +62,8 @@ def test_every_value_comes_back_as_it_was(harness: MySQLHarness, job: Job, stage
     run(job, MySQLSink(harness.dsn, "t", inline_bytes_max=0 if staged else 1 << 20), table)
     # FLOAT is shown with six digits, and is what it was all the same.
     names = ", ".join(f"{name} + 0e0" if name == "single" else quoted(name) for name in COLUMNS)
-    found = harness.query(f"SELECT {names} FROM t ORDER BY big IS NULL, big")
-    assert found == [tuple(map(as_stored, row.values())) for row in table.to_pylist()]
+    rows = harness.query(f"SELECT {names} FROM t ORDER BY big IS NULL, big")
+    assert rows == [tuple(map(as_stored, row.values())) for row in table.to_pylist()]
 
 
 def as_stored(value: object) -> object:
@@ -74,7 +74,11 @@ def as_stored(value: object) -> object:
 
 
 def test_hostile_texts_and_names_are_only_data(harness: MySQLHarness, job: Job) -> None:
-    texts = [text for text in HOSTILE if len(text) < 100_000 and not any(0xD800 <= ord(one) < 0xE000 for one in text)]
+    texts = [
+        text
+        for text in HOSTILE
+        if len(text) < 100_000 and not any(0xD800 <= ord(character) < 0xE000 for character in text)
+    ]
     name = 'odd "name" `%s\' \\'
     run(job, MySQLSink(harness.dsn, "t"), pa.table({name: texts, "n": range(len(texts))}))
     assert [text for text, _ in harness.query("SELECT * FROM t ORDER BY n")] == texts
@@ -93,9 +97,9 @@ def test_keys_are_compared_byte_by_byte(harness: MySQLHarness, job: Job, mode: A
 def test_nested_columns_are_json(harness: MySQLHarness, job: Job) -> None:
     schema = with_json(pa.schema([("n", pa.int64()), ("whole", pa.struct([("a", pa.int64())]))]), ["whole"])
     run(job, MySQLSink(harness.dsn, "t"), pa.table([[1, 2], ['{"a": "it\'s \\u00e9"}', None]], schema=schema))
-    found = dict(harness.query("SELECT n, whole FROM t"))
-    assert json.loads(found[1]) == {"a": "it's é"}
-    assert found[2] is None
+    texts = dict(harness.query("SELECT n, whole FROM t"))
+    assert json.loads(texts[1]) == {"a": "it's é"}
+    assert texts[2] is None
     assert harness.query("SELECT json_value(whole, '$.a') FROM t WHERE n = 1") == [("it's é",)]
 
 
@@ -117,12 +121,12 @@ def test_what_a_table_cannot_hold_is_told_at_once(harness: MySQLHarness) -> None
         "CREATE TABLE t (n INT, price DECIMAL(5,2), at DATETIME(3), made INT AS (n + 1), must INT NOT NULL) "
         "ENGINE = Aria"
     )
-    said = problems_of(
+    problems = problems_of(
         MySQLSink(harness.dsn, "t"),
         n=pa.int64(), price=pa.decimal128(6, 2), at=pa.timestamp("us", "UTC"), made=pa.int32(), more=pa.string(),
     )  # fmt: skip
     for words in ("'n'", "'price'", "'at'", "'made' is generated", "no column 'more'", "'must' is NOT NULL", "Aria"):
-        assert words in said
+        assert words in problems
 
 
 def test_a_second_unique_index_is_refused_and_a_counter_is_none(harness: MySQLHarness, job: Job) -> None:

@@ -65,7 +65,7 @@ def test_of_two_drivers_with_one_range_the_second_finds_the_offset_moved(started
             else:
                 pytest.fail("the second driver does not wait for the first one")
     thread.join(WAIT_S)
-    assert [one.found for one in outcome if isinstance(one, StoredOffsetError)] == ["flights-0 at 10"]
+    assert [failure.found for failure in outcome if isinstance(failure, StoredOffsetError)] == ["flights-0 at 10"]
     assert started.load()[FIRST] == 10
 
 

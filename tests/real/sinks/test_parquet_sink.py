@@ -60,7 +60,9 @@ def test_every_type_comes_back_as_it_was(format: Format, job: Job, spark: SparkS
     commit_frame(job, dk.ParquetSink(tmp_path / "data", format=format), frame)
     back = dk.read_parquet(spark, tmp_path / "data")
     assert back.columns == frame.columns
-    assert [one.dataType.simpleString() for one in back.schema] == [one.dataType.simpleString() for one in frame.schema]
+    assert [field.dataType.simpleString() for field in back.schema] == [
+        field.dataType.simpleString() for field in frame.schema
+    ]
     assert back.orderBy("id").collect() == frame.orderBy("id").collect()
 
 

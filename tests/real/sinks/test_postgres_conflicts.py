@@ -122,10 +122,10 @@ def set_default(dsn: str, job: Job, setting: str) -> None:
 
 def _waiting(dsn: str) -> int:
     with psycopg.connect(dsn) as connection:
-        found = connection.execute(
+        row = connection.execute(
             "SELECT count(*) FROM pg_stat_activity WHERE wait_event_type = 'Lock' AND datname = current_database()"
         ).fetchone()
-    return int(found[0]) if found else 0
+    return int(row[0]) if row else 0
 
 
 @pytest.mark.slow
@@ -169,13 +169,13 @@ def test_a_serialization_failure_costs_a_try_and_no_row(harness: PostgresHarness
 def test_a_failover_between_staging_and_commit_costs_a_try_and_no_row(tmp_path: Path) -> None:
     """The promoted standby has the ledger and the table, and staging tables without rows: they are not streamed."""
     with EmbeddedPostgres() as primary, standby_of(primary, tmp_path) as standby:
-        addresses = [conninfo.conninfo_to_dict(one.dsn) for one in (primary, standby)]
+        addresses = [conninfo.conninfo_to_dict(server.dsn) for server in (primary, standby)]
         dsn = conninfo.make_conninfo(
             user="postgres",
             password=str(addresses[0]["password"]),
             dbname="postgres",
-            host=",".join(str(one["host"]) for one in addresses),
-            port=",".join(str(one["port"]) for one in addresses),
+            host=",".join(str(address["host"]) for address in addresses),
+            port=",".join(str(address["port"]) for address in addresses),
             target_session_attrs="read-write",
         )
         sink = PostgresSink(dsn, "flights", inline_bytes_max=0)

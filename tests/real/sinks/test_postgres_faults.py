@@ -303,10 +303,10 @@ def test_who_looks_for_its_own_commit_does_not_end_a_newer_driver_s_session(
     settle = PostgresStore._read_settled
 
     def settle_beside(store: PostgresStore, pipeline: str, generation: int) -> Any:
-        found: list[Any] = []
+        ledger_rows: list[Any] = []
         newer.start()
-        commit_and_meanwhile(newer, lambda: found.append(settle(store, pipeline, generation)))
-        return found[0]
+        commit_and_meanwhile(newer, lambda: ledger_rows.append(settle(store, pipeline, generation)))
+        return ledger_rows[0]
 
     monkeypatch.setattr(PostgresStore, "_read_settled", settle_beside)
     proxy.loss = Loss.REQUEST
@@ -364,9 +364,9 @@ def test_a_session_ended_in_the_commit_is_a_definite_failure(
     def end_session(reached: str) -> None:
         if reached == point and not ended:
             with psycopg.connect(database, autocommit=True) as other:
-                found = other.execute("SELECT backend_pid FROM directkafka_ledger").fetchone()
-                assert found is not None
-                other.execute("SELECT pg_terminate_backend(%s, 5000)", found)
+                row = other.execute("SELECT backend_pid FROM directkafka_ledger").fetchone()
+                assert row is not None
+                other.execute("SELECT pg_terminate_backend(%s, 5000)", row)
             ended.append(True)
 
     for module in ("commit", "postgres.store"):

@@ -83,10 +83,10 @@ def soon(monkeypatch: pytest.MonkeyPatch) -> None:
 
 def waits(dsn: str) -> bool:
     with psycopg.connect(dsn) as connection:
-        found = connection.execute(
+        row = connection.execute(
             "SELECT count(*) FROM pg_stat_activity WHERE wait_event_type = 'Lock' AND datname = current_database()"
         ).fetchone()
-    return bool(found and found[0])
+    return bool(row and row[0])
 
 
 def failure_after_stop(done: Future[Any], stop: threading.Event, *, limit_s: float = STOP_S_MAX) -> BaseException:
@@ -111,13 +111,13 @@ def test_a_commit_behind_a_forgotten_session_names_it_within_ten_seconds_and_goe
         done = pool.submit(job.run, (sink, [[(2, 1)]]))
         until(lambda: caplog.messages, "no word of the lock")
     assert time.monotonic() - begun < WARNING_S_MAX
-    said = caplog.messages[0]
-    assert said.startswith("pipeline flights: the commit of batch 1 has taken")
+    warning = caplog.messages[0]
+    assert warning.startswith("pipeline flights: the commit of batch 1 has taken")
     assert re.search(
         rf"waits for \w+ on flights behind process {other.info.backend_pid} \(user 'postgres', application "
         r"'forgotten psql', idle in transaction for \d+ s, last statement LOCK TABLE\)",
-        said,
-    ), said
+        warning,
+    ), warning
     other.rollback()
     assert done.result(WAIT_S).batch_id == 1
     assert harness.rows(sink) == [(1, 1), (2, 1)]
@@ -196,10 +196,10 @@ def test_a_deferred_constraint_waits_before_commit_is_sent_so_that_a_stop_can_en
     done = pool.submit(job.run, (sink, [[(2, 1)]]))
     until(lambda: waits(database), "the commit waits for nobody")
     with psycopg.connect(database) as connection:
-        found = connection.execute(
+        queries = connection.execute(
             "SELECT query FROM pg_stat_activity WHERE wait_event_type = 'Lock' AND datname = current_database()"
         ).fetchall()
-    assert found == [("SET CONSTRAINTS ALL IMMEDIATE",)]
+    assert queries == [("SET CONSTRAINTS ALL IMMEDIATE",)]
     assert isinstance(failure_after_stop(done, stop), StoreUnavailableError)
     other.rollback()
     assert harness.rows(sink) == [(1, 1)]
@@ -234,10 +234,10 @@ def test_a_stop_never_cancels_commit_itself(
     done = pool.submit(job.run, (sink, [[(2, 1)]]))
     until(lambda: waits(database), "the commit waits for nobody")
     with psycopg.connect(database) as connection:
-        found = connection.execute(
+        queries = connection.execute(
             "SELECT query FROM pg_stat_activity WHERE wait_event_type = 'Lock' AND datname = current_database()"
         ).fetchall()
-    assert found == [("COMMIT",)]
+    assert queries == [("COMMIT",)]
     stop.set()
     until(lambda: len(ends) >= 2 or done.done(), "nobody looks at the commit")
     assert not done.done()
@@ -285,8 +285,8 @@ def test_one_lock_is_waited_for_so_long_and_the_error_names_who_had_it(
 
 def test_no_session_of_ours_waits_for_a_lock_for_ever(database: str) -> None:
     with closing(PostgresStore(database).address.connect("test")) as connection:
-        found = connection.execute("SELECT current_setting('lock_timeout')").fetchone()
-    assert found == (f"{session.LOCK_TIMEOUT_MS // 1000}s",)
+        row = connection.execute("SELECT current_setting('lock_timeout')").fetchone()
+    assert row == (f"{session.LOCK_TIMEOUT_MS // 1000}s",)
 
 
 @pytest.mark.usefixtures("soon")

@@ -162,5 +162,5 @@ def test_columns_may_be_named_like_our_own(
     )
     for n in (1, 2):
         run(job, sink, pa.table({"id": [n], "n": [n]} | {name: [n] for name in own}))
-    found = connection.execute("SELECT * FROM flights ORDER BY id").fetchall()
-    assert found == [(n,) * 8 for n in ((1, 2) if mode != "replace" else (2,))]
+    rows = connection.execute("SELECT * FROM flights ORDER BY id").fetchall()
+    assert rows == [(n,) * 8 for n in ((1, 2) if mode != "replace" else (2,))]

@@ -69,8 +69,8 @@ def test_a_table_is_made_from_the_schema_and_every_type_comes_back(
     ).fetchall()
     assert dict(types) == {name: kind for name, (_, kind) in ALL_TYPES.items()}
     connection.execute("SET timezone TO 'UTC'")
-    found = connection.execute("SELECT * FROM flights").fetchall()
-    assert found == [tuple(row.values()) for row in table.to_pylist()]
+    rows = connection.execute("SELECT * FROM flights").fetchall()
+    assert rows == [tuple(row.values()) for row in table.to_pylist()]
 
 
 @pytest.mark.parametrize("inline_bytes_max", [1 << 20, 0], ids=["inline", "staged"])
@@ -78,10 +78,10 @@ def test_what_is_no_finite_number_comes_back(
     database: str, connection: psycopg.Connection[Any], job: Job, inline_bytes_max: int
 ) -> None:
     odd = [math.nan, math.inf, -math.inf, -0.0, None]
-    table = pa.table({"f32": pa.array(odd, pa.float32()), "f64": pa.array(odd), "many": [[one] for one in odd]})
+    table = pa.table({"f32": pa.array(odd, pa.float32()), "f64": pa.array(odd), "many": [[number] for number in odd]})
     run(job, PostgresSink(database, "flights", inline_bytes_max=inline_bytes_max), table)
-    found = connection.execute("SELECT f32, f64, many[1] FROM flights").fetchall()
-    assert repr(found) == repr([(one, one, one) for one in odd])
+    rows = connection.execute("SELECT f32, f64, many[1] FROM flights").fetchall()
+    assert repr(rows) == repr([(number, number, number) for number in odd])
 
 
 @pytest.mark.parametrize("inline_bytes_max", [1 << 20, 0], ids=["inline", "staged"])
@@ -112,17 +112,17 @@ def test_values_are_widened_into_an_existing_table(
         "CREATE TABLE flights (a bigint, b numeric, c double precision, d code, e kind, f uuid, g json, h jsonb, "
         "i bigint[], j kind[])"
     )
-    one = uuid.uuid4()
+    identifier = uuid.uuid4()
     table = pa.table(
         {
             "a": pa.array([1], pa.int16()), "b": pa.array([2], pa.int64()), "c": pa.array([3], pa.int32()),
-            "d": ["EWR"], "e": ["jet"], "f": [str(one)], "g": ['{"x": 1}'],
+            "d": ["EWR"], "e": ["jet"], "f": [str(identifier)], "g": ['{"x": 1}'],
             "h": ['{"x": [1.5]}'], "i": pa.array([[7, None]], pa.list_(pa.int16())), "j": [["jet", "prop"]],
         }
     )  # fmt: skip
     run(job, PostgresSink(database, "flights"), table)
     assert connection.execute("SELECT * FROM flights").fetchall() == [
-        (1, Decimal(2), 3.0, "EWR", "jet", one, {"x": 1}, {"x": [1.5]}, [7, None], "{jet,prop}")
+        (1, Decimal(2), 3.0, "EWR", "jet", identifier, {"x": 1}, {"x": [1.5]}, [7, None], "{jet,prop}")
     ]
 
 
@@ -241,8 +241,8 @@ def test_null_keys_are_refused_unless_the_index_sees_them_as_equal(
         run(job, PostgresSink(database, "flights", mode, ["id"], add, inline_bytes_max=inline_bytes_max), rows)
     connection.execute("CREATE UNIQUE INDEX ON flights (id) NULLS NOT DISTINCT")
     run(job, PostgresSink(database, "flights", mode, ["id"], add, inline_bytes_max=inline_bytes_max), rows)
-    found = connection.execute("SELECT flights FROM flights WHERE id IS NULL").fetchall()
-    assert found in ([(2,)], [(3,)]) if mode == "ignore" else found == [(5,)]
+    null_rows = connection.execute("SELECT flights FROM flights WHERE id IS NULL").fetchall()
+    assert null_rows in ([(2,)], [(3,)]) if mode == "ignore" else null_rows == [(5,)]
 
 
 def test_a_sum_that_leaves_the_type_is_refused_not_wrapped(
@@ -393,13 +393,13 @@ def test_a_large_task_streams_in_bounded_memory(database: str, connection: psyco
     assert (report.rows, report.staged, report.inline) == (100_000, True, ())
     assert max(peaks) < 1_500_000
     job.store.commit(entry, previous=None, writes=[(sink, batch, [report])])
-    found = connection.execute("SELECT count(*), count(DISTINCT id) FROM flights").fetchone()
-    assert found == (100_000, 100_000)
+    counts = connection.execute("SELECT count(*), count(DISTINCT id) FROM flights").fetchone()
+    assert counts == (100_000, 100_000)
 
 
 def staging_tables(connection: psycopg.Connection[Any]) -> list[str]:
-    found = connection.execute("SELECT relname FROM pg_class WHERE relname LIKE 'directkafka\\_stage\\_%'")
-    return [name for (name,) in found.fetchall()]
+    cursor = connection.execute("SELECT relname FROM pg_class WHERE relname LIKE 'directkafka\\_stage\\_%'")
+    return [name for (name,) in cursor.fetchall()]
 
 
 @pytest.mark.parametrize("mode", ["append", "upsert"])

@@ -23,8 +23,8 @@ SCHEMA = pa.schema({"id": pa.int64()})
 
 
 def staging_tables(connection: psycopg.Connection[Any]) -> list[str]:
-    found = connection.execute("SELECT oid::regclass::text FROM pg_class WHERE relname LIKE 'directkafka\\_stage\\_%'")
-    return sorted(name for (name,) in found.fetchall())
+    cursor = connection.execute("SELECT oid::regclass::text FROM pg_class WHERE relname LIKE 'directkafka\\_stage\\_%'")
+    return sorted(name for (name,) in cursor.fetchall())
 
 
 def stage(sink: PostgresSink, batch: Any, number: int) -> TaskReport:

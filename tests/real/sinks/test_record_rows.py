@@ -68,28 +68,28 @@ def rows_in(sink: Any) -> list[tuple[str, int, int]]:
 
 
 def test_rows_are_counted_by_record_and_topics_that_differ_in_case_are_two(sink: Any, job: Job) -> None:
-    found = RecordRows.of(sink)
-    assert found is not None
-    assert (found.is_there, found.names_records, found.is_empty()) == (True, True, False)
+    record_rows = RecordRows.of(sink)
+    assert record_rows is not None
+    assert (record_rows.is_there, record_rows.names_records, record_rows.is_empty()) == (True, True, False)
     ranges = [OffsetRange("air", 0, 3, 8), OffsetRange("AIR", 0, 9, 20), OffsetRange("sea", 0, 0, 9)]
-    assert found.count(ranges) == [5, 1, 0]
+    assert record_rows.count(ranges) == [5, 1, 0]
 
 
 def test_rows_are_deleted_with_the_entry_and_its_total_goes_down(sink: Any, job: Job) -> None:
-    found = RecordRows.of(sink)
-    assert found is not None
+    record_rows = RecordRows.of(sink)
+    assert record_rows is not None
     ranges = [OffsetRange("air", 0, 3, 8), OffsetRange("air", 1, 0, 10)]
-    deletion = RecordDeletionSink(sink, found, ranges)
+    deletion = RecordDeletionSink(sink, record_rows, ranges)
     entry = delete(job, deletion, deletion.reports())
-    left = [one for one in RECORDS if not (one[0] == "air" and (one[1] == 1 or 3 <= one[2] < 8))]
+    left = [record for record in RECORDS if not (record[0] == "air" and (record[1] == 1 or 3 <= record[2] < 8))]
     assert rows_in(sink) == sorted(left)
     assert (list(entry.row_counts.values()), list(entry.total_rows.values())) == ([-15], [len(left)])
 
 
 def test_a_table_that_has_changed_since_it_was_counted_stays_as_it_is(sink: Any, job: Job) -> None:
-    found = RecordRows.of(sink)
-    assert found is not None
-    deletion = RecordDeletionSink(sink, found, [OffsetRange("air", 0, 3, 100)])
+    record_rows = RecordRows.of(sink)
+    assert record_rows is not None
+    deletion = RecordDeletionSink(sink, record_rows, [OffsetRange("air", 0, 3, 100)])
     reports = deletion.reports()
     write(job, sink, [("air", 0, 50)])
     before = sink.store.read(job.pipeline), rows_in(sink)
@@ -100,6 +100,6 @@ def test_a_table_that_has_changed_since_it_was_counted_stays_as_it_is(sink: Any,
 
 
 def test_a_table_that_is_not_there_is_empty_and_names_nothing(sink: Any) -> None:
-    found = RecordRows.of(sink)
-    assert found is not None
-    assert (found.is_there, found.names_records, found.is_empty()) == (False, False, True)
+    record_rows = RecordRows.of(sink)
+    assert record_rows is not None
+    assert (record_rows.is_there, record_rows.names_records, record_rows.is_empty()) == (False, False, True)

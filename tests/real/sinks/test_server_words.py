@@ -80,8 +80,8 @@ class DeltaFolder:
         self._folder = folder
 
     def rows(self, _: str) -> list[tuple[Any, ...]]:
-        found = DeltaTable(self._folder / "flights").to_pyarrow_table().to_pylist()
-        return sorted(tuple(row.values()) for row in found)
+        rows = DeltaTable(self._folder / "flights").to_pyarrow_table().to_pylist()
+        return sorted(tuple(row.values()) for row in rows)
 
     def sink(self, table: str, **options: Any) -> Sink:
         return DeltaSink(self._folder / table, durable=False, **options)
@@ -91,7 +91,7 @@ Place = PostgresServer | MySQLServer | DeltaFolder
 
 
 @pytest.fixture(params=["postgres", "mysql", "delta"])
-def place(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[Place]:
+def store(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[Place]:
     if request.param == "postgres":
         yield PostgresServer(request.getfixturevalue("database"))
     elif request.param == "mysql":
@@ -106,21 +106,21 @@ def options_of(mode: str, names: list[str]) -> dict[str, Any]:
 
 
 @pytest.mark.parametrize("mode", MODES)
-def test_columns_have_any_name(place: Place, mode: str) -> None:
-    sink = place.sink("flights", **options_of(mode, place.words))
-    sink.check(batch(1, place.words, base=100).schema)
+def test_columns_have_any_name(store: Place, mode: str) -> None:
+    sink = store.sink("flights", **options_of(mode, store.words))
+    sink.check(batch(1, store.words, base=100).schema)
     job = Job(sink.store).start()
-    run(job, sink, batch(1, place.words, base=100))
-    run(job, sink, batch(2, place.words, base=200))
-    assert place.rows("SELECT * FROM flights ORDER BY 1, 2") == expected(mode, place.words)
+    run(job, sink, batch(1, store.words, base=100))
+    run(job, sink, batch(2, store.words, base=200))
+    assert store.rows("SELECT * FROM flights ORDER BY 1, 2") == expected(mode, store.words)
     sink.store.close()
 
 
 @pytest.mark.parametrize("mode", ["ignore", "upsert", "merge"])
-def test_keys_have_names_that_sql_knows(place: Place, mode: str) -> None:
+def test_keys_have_names_that_sql_knows(store: Place, mode: str) -> None:
     """A word that is taken for something else makes two keys one, or one two. MySQL's keys have 16 columns at most."""
-    names = [word for word in place.words if word in ("select", "order", "user", "table", "key", "held", "coming")]
-    sink = place.sink("flights", mode=mode, key=names, **({"add": ["n"]} if mode == "merge" else {}))
+    names = [word for word in store.words if word in ("select", "order", "user", "table", "key", "held", "coming")]
+    sink = store.sink("flights", mode=mode, key=names, **({"add": ["n"]} if mode == "merge" else {}))
     batches = [
         pa.table({name: [first, first + 1] for name in names} | {"n": [base, base]})
         for first, base in ((1, 100), (2, 200))
@@ -129,20 +129,20 @@ def test_keys_have_names_that_sql_knows(place: Place, mode: str) -> None:
     job = Job(sink.store).start()
     for rows in batches:
         run(job, sink, rows)
-    found = [(row[0], row[-1]) for row in place.rows("SELECT * FROM flights ORDER BY 1")]
-    assert found == [(1, 100), (2, {"ignore": 100, "upsert": 200, "merge": 300}[mode]), (3, 200)]
+    stored_rows = [(row[0], row[-1]) for row in store.rows("SELECT * FROM flights ORDER BY 1")]
+    assert stored_rows == [(1, 100), (2, {"ignore": 100, "upsert": 200, "merge": 300}[mode]), (3, 200)]
     sink.store.close()
 
 
 @pytest.mark.parametrize("mode", MODES)
-@pytest.mark.parametrize("place", ["postgres", "mysql"], indirect=True)
-def test_tables_have_any_name(place: PostgresServer | MySQLServer, mode: str) -> None:
+@pytest.mark.parametrize("store", ["postgres", "mysql"], indirect=True)
+def test_tables_have_any_name(store: PostgresServer | MySQLServer, mode: str) -> None:
     """All of them in one transaction; each word in one of the modes. A Delta table's name is that of its folder."""
-    names = place.words[MODES.index(mode) :: len(MODES)]
-    sinks = [place.sink(place.named(name), **options_of(mode, ["true"])) for name in names]
+    names = store.words[MODES.index(mode) :: len(MODES)]
+    sinks = [store.sink(store.named(name), **options_of(mode, ["true"])) for name in names]
     job = Job(sinks[0].store).start()
     for first, base in ((1, 100), (2, 200)):
         run_all(job, sinks, batch(first, ["true"], base=base))
     for name in names:
-        assert place.rows(f"SELECT * FROM {place.quoted(name)} ORDER BY 1, 2") == expected(mode, ["true"]), name
+        assert store.rows(f"SELECT * FROM {store.quoted(name)} ORDER BY 1, 2") == expected(mode, ["true"]), name
     sinks[0].store.close()

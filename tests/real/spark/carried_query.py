@@ -24,10 +24,10 @@ WAIT_S = 120
 
 
 def run(spark: SparkSession, source: str, config: dict[str, Any]) -> list[tuple[int, int]]:
-    found: list[tuple[int, int]] = []
+    positions: list[tuple[int, int]] = []
 
     def keep(frame: DataFrame, _: int) -> None:
-        found.extend((row.partition, row.offset) for row in frame.select("partition", "offset").collect())
+        positions.extend((row.partition, row.offset) for row in frame.select("partition", "offset").collect())
 
     stream = spark.readStream.format(source).option("kafka.bootstrap.servers", config["servers"])
     stream = stream.option("subscribe", config["topic"]).option("startingOffsets", "earliest")
@@ -35,7 +35,7 @@ def run(spark: SparkSession, source: str, config: dict[str, Any]) -> list[tuple[
     checkpoint = str(Path(config["folder"]) / "checkpoint")
     query = writer.option("checkpointLocation", checkpoint).trigger(availableNow=True).start()
     assert query.awaitTermination(WAIT_S), "the query did not end"
-    return sorted(found)
+    return sorted(positions)
 
 
 def main() -> None:

@@ -105,9 +105,9 @@ def params(servers: str) -> dict[str, object]:
 @pytest.fixture
 def context(sc: SparkContext) -> Iterator[StreamingContext]:
     """A context that is stopped at the end, whatever the test did with it."""
-    found = StreamingContext(sc, INTERVAL_S)  # type: ignore[arg-type]
-    yield found
-    found.stop(stopSparkContext=False)
+    streaming_context = StreamingContext(sc, INTERVAL_S)  # type: ignore[arg-type]
+    yield streaming_context
+    streaming_context.stop(stopSparkContext=False)
 
 
 @pytest.fixture

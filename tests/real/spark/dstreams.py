@@ -35,9 +35,9 @@ class Collected:
         self.found: list[Any] = []
 
     def add(self, rdd: RDD[Any]) -> None:
-        ranges, found = dk.offset_ranges(rdd), rdd.collect()
+        ranges, records = dk.offset_ranges(rdd), rdd.collect()
         self.ranges.append(ranges)
-        self.found += found
+        self.found += records
 
     def of(self, stream: DStream[Any]) -> Collected:
         # Spark counts the arguments of a function's code, and a method's has one more.

@@ -31,21 +31,21 @@ def host() -> str:
 
 def host_of(records: Iterator[dk.ConsumerRecord]) -> Iterator[tuple[int, str]]:
     """The partition, and where it is read; nothing where a batch has no records of it."""
-    yield from ((one.partition, host()) for one in islice(records, 1))
+    yield from ((record.partition, host()) for record in islice(records, 1))
 
 
 def streamed(sc: SparkContext, servers: str, topic: str, strategy: dk.PreferBrokers | dk.PreferFixed) -> dict[int, str]:
     """Where a direct stream reads each partition."""
-    found: dict[int, str] = {}
+    hosts: dict[int, str] = {}
     context = StreamingContext(sc, INTERVAL_S)  # type: ignore[arg-type]
     params = {"bootstrap.servers": servers, "auto.offset.reset": "earliest"}
     stream = dk.create_direct_stream(context, dk.Subscribe(topic, params), strategy)
-    stream.foreachRDD(lambda rdd: found.update(rdd.mapPartitions(host_of).collect()))
+    stream.foreachRDD(lambda rdd: hosts.update(rdd.mapPartitions(host_of).collect()))
     context.start()
-    while len(found) < len(PARTITIONS):
+    while len(hosts) < len(PARTITIONS):
         context.awaitTerminationOrTimeout(0.1)  # type: ignore[arg-type]
     context.stop(stopSparkContext=False)
-    return found
+    return hosts
 
 
 def main(servers: str, topic: str, master: str, other_host: str, what: str) -> None:
@@ -90,7 +90,7 @@ def read_rdds(sc: SparkContext, servers: str, topic: str, other_host: str) -> No
 def read_streams(sc: SparkContext, servers: str, topic: str, other_host: str) -> None:
     for name, strategy in {
         "brokers": dk.PreferBrokers(),
-        "fixed": dk.PreferFixed({dk.TopicPartition(topic, one): other_host for one in PARTITIONS}),
+        "fixed": dk.PreferFixed({dk.TopicPartition(topic, partition): other_host for partition in PARTITIONS}),
     }.items():
         print(json.dumps({"strategy": name, "read": streamed(sc, servers, topic, strategy)}), flush=True)
 

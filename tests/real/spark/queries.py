@@ -47,12 +47,14 @@ class Output:
         self.after_reading(batch_id)
 
     def all(self) -> Places:
-        return sorted(place for batch in self.batches.values() for place in batch)
+        return sorted(position for batch in self.batches.values() for position in batch)
 
     def offsets(self, batch_id: int) -> dict[str, Any]:
         """The source's line of the offset log's entry."""
-        found: dict[str, Any] = json.loads((self.checkpoint / "offsets" / str(batch_id)).read_text().splitlines()[-1])
-        return found
+        source_offsets: dict[str, Any] = json.loads(
+            (self.checkpoint / "offsets" / str(batch_id)).read_text().splitlines()[-1]
+        )
+        return source_offsets
 
 
 def places(count: int, partitions: int = 2, start: int = 0) -> Places:

@@ -40,14 +40,14 @@ def twenty(servers: str, create_topic: CreateTopic) -> str:
 
 
 def offsets(frame: DataFrame) -> dict[int, list[int]]:
-    found: dict[int, list[int]] = {}
+    offsets_by_partition: dict[int, list[int]] = {}
     for row in sorted(frame.select("partition", "offset").collect()):
-        found.setdefault(row["partition"], []).append(row["offset"])
-    return found
+        offsets_by_partition.setdefault(row["partition"], []).append(row["offset"])
+    return offsets_by_partition
 
 
-def by_partition(topic: str, zero: int | str, one: int | str) -> str:
-    return json.dumps({topic: {"0": zero, "1": one}})
+def by_partition(topic: str, zero: int | str, position_one: int | str) -> str:
+    return json.dumps({topic: {"0": zero, "1": position_one}})
 
 
 def message_of(action: Callable[[], object]) -> str:
@@ -83,7 +83,10 @@ def test_headers_come_when_they_are_asked_for(reading: Reading, twenty: str) -> 
     frame = reading(subscribe=twenty, includeHeaders="true").load()
     assert frame.schema["headers"].dataType.simpleString() == "array<struct<key:string,value:binary>>"
     rows = {(row.partition, row.offset): row.headers for row in frame.collect()}
-    assert [(one.key, one.value and bytes(one.value)) for one in rows[1, 0]] == [("trace", b"1"), ("none", None)]
+    assert [(header.key, header.value and bytes(header.value)) for header in rows[1, 0]] == [
+        ("trace", b"1"),
+        ("none", None),
+    ]
     assert rows[0, 5] is None
 
 
@@ -240,7 +243,7 @@ def test_times_and_offsets_may_stand_together_and_have_an_order(
 ) -> None:
     def text(name: str, value: Any) -> Any:
         moved = START_MS if "Timestamp" in name else 0
-        return value + moved if isinstance(value, int) else by_partition(twenty, *(one + moved for one in value))
+        return value + moved if isinstance(value, int) else by_partition(twenty, *(number + moved for number in value))
 
     frame = reading(subscribe=twenty, **{name: text(name, value) for name, value in given.items()}).load()
     assert offsets(frame) == {partition: list(numbers) for partition, numbers in expected.items()}
@@ -303,7 +306,7 @@ def test_a_topic_that_is_not_there_is_named(reading: Reading, servers: str, topi
 
 
 @pytest.mark.parametrize(
-    ("options", "said"),
+    ("options", "message"),
     [
         ({}, "exactly one of subscribe, subscribePattern, assign must be given, found none"),
         ({"subscribe": "a", "assign": '{"a": [0]}'}, "found subscribe and assign"),
@@ -316,9 +319,9 @@ def test_a_topic_that_is_not_there_is_named(reading: Reading, servers: str, topi
     ],
 )
 def test_options_that_are_wrong_are_named_with_what_to_write(
-    reading: Reading, options: dict[str, str], said: str
+    reading: Reading, options: dict[str, str], message: str
 ) -> None:
-    assert said in message_of(lambda: reading(**options).load().count())
+    assert message in message_of(lambda: reading(**options).load().count())
 
 
 def test_offsets_must_name_the_partitions_that_are_read(reading: Reading, twenty: str) -> None:

@@ -41,9 +41,9 @@ def test_a_change_is_its_row_and_what_happened_to_it(reading: Reading, changes: 
         "position": "decimal(38,0)",
     }  # fmt: skip
     rows = frame.orderBy("offset").select("value.*", "op", "deleted", "position", "key").collect()
-    place = Decimal(3_000_000_000_484)
+    position = Decimal(3_000_000_000_484)
     assert [tuple(row)[:5] for row in rows] == [
-        (1, "pen", "c", False, place), (1, None, "d", True, place), (2, None, None, True, None),
+        (1, "pen", "c", False, position), (1, None, "d", True, position), (2, None, None, True, None),
         (None, None, "t", False, Decimal(24_023_128)),
     ]  # fmt: skip
     assert bytes(rows[0].key) == b'{"id": 0}'

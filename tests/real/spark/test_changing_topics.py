@@ -143,7 +143,7 @@ def test_a_topic_that_is_deleted_while_its_batch_is_read_ends_no_query_when_that
     produce(servers, stays, [b"later"] * 5)
     until(lambda: (stays, 0, 14) in output.named or query.exception(), "the topic that stays is not read on")
     assert query.exception() is None
-    assert [one for one in output.named if one[0] == stays] == [(stays, 0, offset) for offset in range(15)]
+    assert [record for record in output.named if record[0] == stays] == [(stays, 0, offset) for offset in range(15)]
 
 
 def test_a_pattern_goes_on_when_one_of_its_topics_is_deleted_and_that_is_allowed(
@@ -187,9 +187,13 @@ def test_a_stream_without_new_records_does_not_hold_up_the_other_of_a_union(
     streaming: Streaming, session: SparkSession, servers: str, create_topic: CreateTopic, stopping: list[StreamingQuery]
 ) -> None:
     quiet, busy = create_topic(1), create_topic(1)
-    one, two = (streaming(subscribe=topic, startingOffsets="earliest").load() for topic in (quiet, busy))
+    quiet_frame, two = (streaming(subscribe=topic, startingOffsets="earliest").load() for topic in (quiet, busy))
     query = (
-        one.union(two).writeStream.format("memory").queryName("both").trigger(processingTime="100 milliseconds").start()
+        quiet_frame.union(two)
+        .writeStream.format("memory")
+        .queryName("both")
+        .trigger(processingTime="100 milliseconds")
+        .start()
     )
     stopping.append(query)
     for count in (5, 10):
@@ -209,7 +213,7 @@ def test_a_stream_joined_with_itself_agrees_with_itself(
     assert query.awaitTermination(WAIT_S)
     assert sorted((row.partition, row.offset) for row in session.table("joined").collect()) == places(50)
     # Spark counts a Python source once for each side, and both sides are planned alike.
-    ends = [[source.endOffset for source in one.sources] for one in query.recentProgress]
+    ends = [[source.endOffset for source in progress.sources] for progress in query.recentProgress]
     assert all(left_end == right_end for left_end, right_end in ends)
     session.catalog.dropTempView("joined")
 

@@ -28,8 +28,8 @@ START_MS = 1_700_000_000_000
 
 @pytest.fixture
 def cluster(servers: str) -> Iterator[Cluster]:
-    with Cluster({"bootstrap.servers": servers}) as found:
-        yield found
+    with Cluster({"bootstrap.servers": servers}) as opened_cluster:
+        yield opened_cluster
 
 
 @pytest.fixture
@@ -74,13 +74,13 @@ def test_a_group_that_has_members_keeps_its_offsets(cluster: Cluster, servers: s
 
 
 def test_offsets_of_what_is_not_there_are_refused_before_any_is_set(cluster: Cluster, hundred: str) -> None:
-    group, place = f"strange-{hundred}", TopicPartition(hundred, 0)
+    group, partition = f"strange-{hundred}", TopicPartition(hundred, 0)
     with pytest.raises(OptionError, match=f"partitions that are not there: {hundred}-7"):
-        cluster.commit(group, {place: 1, TopicPartition(hundred, 7): 1})
+        cluster.commit(group, {partition: 1, TopicPartition(hundred, 7): 1})
     with pytest.raises(TopicNotFoundError):
-        cluster.commit(group, {place: 1, TopicPartition("nowhere", 0): 1})
+        cluster.commit(group, {partition: 1, TopicPartition("nowhere", 0): 1})
     with pytest.raises(OptionError, match="expected an offset from 0"):
-        cluster.commit(group, {place: -1})
+        cluster.commit(group, {partition: -1})
     assert cluster.committed(group) == {}
     cluster.commit(group, {})
 
@@ -105,23 +105,23 @@ def test_a_topic_that_is_not_there_is_named(cluster: Cluster) -> None:
 
 def test_the_ends_of_the_log_are_told(cluster: Cluster, servers: str, hundred: str) -> None:
     delete_records(servers, hundred, 10)
-    zero, one = cluster.partitions(hundred)
-    assert cluster.earliest([zero, one]) == {zero: 10, one: 0}
-    assert cluster.latest([zero, one]) == {zero: 50, one: 50}
+    zero, partition_one = cluster.partitions(hundred)
+    assert cluster.earliest([zero, partition_one]) == {zero: 10, partition_one: 0}
+    assert cluster.latest([zero, partition_one]) == {zero: 50, partition_one: 50}
 
 
 def test_a_group_s_offsets_are_told_for_some_partitions_or_for_all(
     cluster: Cluster, servers: str, hundred: str
 ) -> None:
-    zero, one = cluster.partitions(hundred)
+    zero, partition_one = cluster.partitions(hundred)
     commit(servers, f"g-{hundred}", hundred, {0: 20})
     assert cluster.committed(f"g-{hundred}") == {zero: 20}
-    assert cluster.committed(f"g-{hundred}", [zero, one]) == {zero: 20, one: None}
+    assert cluster.committed(f"g-{hundred}", [zero, partition_one]) == {zero: 20, partition_one: None}
 
 
 def test_a_time_is_looked_up(cluster: Cluster, minutes: str) -> None:
-    zero, one = cluster.partitions(minutes)
-    assert cluster.at_timestamp([zero, one], START_MS + 5 * 60_000 - 1) == {zero: 5, one: 5}
+    zero, partition_one = cluster.partitions(minutes)
+    assert cluster.at_timestamp([zero, partition_one], START_MS + 5 * 60_000 - 1) == {zero: 5, partition_one: 5}
     assert cluster.at_timestamp([zero], START_MS + 30 * 60_000) == {zero: None}
 
 
@@ -142,16 +142,16 @@ def test_a_window_is_ranges_within_the_log(cluster: Cluster, servers: str, hundr
 def test_a_window_of_time_has_the_records_of_that_time(cluster: Cluster, minutes: str) -> None:
     start = datetime.fromtimestamp(START_MS / 1000, UTC)
     ranges = cluster.offset_ranges(minutes, start=start.replace(minute=start.minute + 5), end=start.replace(minute=23))
-    assert [(one.from_offset, one.until_offset) for one in ranges] == [(5, 10), (5, 10)]
+    assert [(offset_range.from_offset, offset_range.until_offset) for offset_range in ranges] == [(5, 10), (5, 10)]
 
 
 def test_a_window_after_the_last_record_is_empty(cluster: Cluster, minutes: str) -> None:
     ranges = cluster.offset_ranges(minutes, start="-10 minutes")
-    assert [(one.from_offset, one.until_offset) for one in ranges] == [(30, 30), (30, 30)]
+    assert [(offset_range.from_offset, offset_range.until_offset) for offset_range in ranges] == [(30, 30), (30, 30)]
 
 
 @pytest.mark.parametrize(
-    ("window", "found"),
+    ("window", "message"),
     [
         ({"start": "soon"}, "found 'soon'"),
         ({"end": -5}, "found -5"),
@@ -159,8 +159,8 @@ def test_a_window_after_the_last_record_is_empty(cluster: Cluster, minutes: str)
         ({"start": 30, "end": 20}, "starts at 30"),
     ],
 )
-def test_what_is_no_window_is_refused(cluster: Cluster, hundred: str, window: dict[str, object], found: str) -> None:
-    with pytest.raises(OptionError, match=found):
+def test_what_is_no_window_is_refused(cluster: Cluster, hundred: str, window: dict[str, object], message: str) -> None:
+    with pytest.raises(OptionError, match=message):
         cluster.offset_ranges(hundred, **window)  # type: ignore[arg-type]
 
 
@@ -194,7 +194,7 @@ def test_headers_come_when_they_are_asked_for(session: SparkSession, servers: st
     frame = dk.create_dataframe(
         session, {"bootstrap.servers": servers}, [OffsetRange(hundred, 0, 0, 1)], include_headers=True
     )
-    assert [(one.key, bytes(one.value) if one.value else None) for one in frame.collect()[0].headers] == [
+    assert [(header.key, bytes(header.value) if header.value else None) for header in frame.collect()[0].headers] == [
         ("n", b"0"),
         ("null", None),
     ]

@@ -146,8 +146,8 @@ def start(session: SparkSession, held: Held, tmp_path: Path) -> Iterator[Callabl
         return started[-1]
 
     yield make
-    for one in started:
-        one.query.stop()
+    for stream in started:
+        stream.query.stop()
 
 
 def read_batch(session: SparkSession, options: dict[str, str], held: Held, event: Callable[[], object]) -> Pairs:
@@ -254,5 +254,5 @@ def test_a_direct_stream_goes_on_with_the_new_leader(
     with running(context):
         seen.wait_for(1)
         cluster.kill(partition_of(cluster.bootstrap_servers, flights).leader)
-        found = seen.wait_for(COUNT)
-    assert found == [(flights, 0, offset) for offset in range(COUNT)]
+        records = seen.wait_for(COUNT)
+    assert records == [(flights, 0, offset) for offset in range(COUNT)]

@@ -45,13 +45,13 @@ def test_several_topics_are_read_from_the_earliest_offset_each_record_once(
         seen.wait_for(80)
         for topic in topics:
             produce(servers, topic, [b"after"] * 5, partition=1)
-        found = seen.wait_for(90)
+        records = seen.wait_for(90)
     expected = set[Place]().union(*(places(topic, 20) for topic in topics))
     expected |= {(topic, 1, offset) for topic in topics for offset in range(20, 25)}
-    assert Counter(found) == Counter(expected)
+    assert Counter(records) == Counter(expected)
     # The first batch has every partition, later ones those that have something to read.
     assert len(seen.ranges[0]) == 4
-    assert all(one.count() for ranges in seen.ranges[1:] for one in ranges)
+    assert all(offset_range.count() for ranges in seen.ranges[1:] for offset_range in ranges)
 
 
 def test_an_arrow_handler_is_given_decoded_values(
@@ -84,9 +84,9 @@ def test_a_pattern_finds_topics_that_come_later(
         made = client.create_topics([NewTopic(f"{prefix}-2", 1, 1)])
         made[f"{prefix}-2"].result(30)
         produce(servers, f"{prefix}-2", [b"y"] * 4)
-        found = seen.wait_for(7)
-    assert Counter(topic for topic, _, _ in found) == {prefix: 3, f"{prefix}-2": 4}
-    assert hundred not in {topic for topic, _, _ in found}
+        records = seen.wait_for(7)
+    assert Counter(topic for topic, _, _ in records) == {prefix: 3, f"{prefix}-2": 4}
+    assert hundred not in {topic for topic, _, _ in records}
 
 
 @pytest.mark.slow
@@ -98,8 +98,8 @@ def test_the_latest_offset_is_taken_when_the_first_batch_is_planned(
     with running(context):
         until(lambda: seen.ranges, "a first batch")
         produce(servers, hundred, [b"new"] * 7)
-        found = seen.wait_for(7)
-    assert found == [(hundred, 0, offset) for offset in range(50, 57)]
+        records = seen.wait_for(7)
+    assert records == [(hundred, 0, offset) for offset in range(50, 57)]
     # The starts are in the first batch, for those who store offsets themselves.
     assert seen.ranges[0] == (OffsetRange(hundred, 0, 50, 50), OffsetRange(hundred, 1, 50, 50))
 
@@ -112,8 +112,8 @@ def test_a_stream_starts_at_the_offsets_that_are_given_and_at_the_reset_elsewher
     strategy = dk.Assign(partitions, params, {TopicPartition(hundred, 0): 42})
     seen = Collected().of(dk.create_direct_stream(context, strategy).map(place))
     with running(context):
-        found = seen.wait_for(58)
-    assert Counter(found) == Counter(places(hundred, 50) - {(hundred, 0, offset) for offset in range(42)})
+        records = seen.wait_for(58)
+    assert Counter(records) == Counter(places(hundred, 50) - {(hundred, 0, offset) for offset in range(42)})
 
 
 @pytest.mark.slow
@@ -124,8 +124,8 @@ def test_a_group_s_offsets_count_before_the_reset(
     strategy = dk.Subscribe([hundred], params | {"group.id": "a-group-of-" + hundred})
     seen = Collected().of(dk.create_direct_stream(context, strategy).map(place))
     with running(context):
-        found = seen.wait_for(52)
-    assert Counter(found) == Counter(places(hundred, 50) - {(hundred, 1, offset) for offset in range(48)})
+        records = seen.wait_for(52)
+    assert Counter(records) == Counter(places(hundred, 50) - {(hundred, 1, offset) for offset in range(48)})
 
 
 @pytest.mark.slow
@@ -157,13 +157,13 @@ def test_partitions_that_are_added_start_where_the_reset_says_with_a_warning(
             produce(servers, topic, [b"before it is noticed"] * 5, partition=1)
         finally:
             released.set()
-        until(lambda: any("partitions added" in one for one in caplog.messages), "the partition is noticed")
+        until(lambda: any("partitions added" in message for message in caplog.messages), "the partition is noticed")
         produce(servers, topic, [b"later"] * 5, partition=1)
-        found = seen.wait_for(10 - start)
-    [said] = [one for one in caplog.messages if "partitions added" in one]
-    assert f"{topic}-1 at {start}" in said
-    assert "auto.offset.reset" in said
-    assert sorted(found) == [(topic, 1, offset) for offset in range(start, 10)]
+        records = seen.wait_for(10 - start)
+    [warning] = [message for message in caplog.messages if "partitions added" in message]
+    assert f"{topic}-1 at {start}" in warning
+    assert "auto.offset.reset" in warning
+    assert sorted(records) == [(topic, 1, offset) for offset in range(start, 10)]
 
 
 # What is done with batches.
@@ -204,7 +204,7 @@ def test_all_outputs_of_a_batch_have_the_same_records(
     context: StreamingContext, params: dict[str, object], servers: str, hundred: str
 ) -> None:
     stream = dk.create_direct_stream(context, dk.Subscribe(hundred, params), message_handler=place)
-    first, second = Collected().of(stream), Collected().of(stream.map(lambda one: one))
+    first, second = Collected().of(stream), Collected().of(stream.map(lambda record: record))
     with running(context):
         for _ in range(5):
             produce(servers, hundred, [b"more"] * 10, partition=1)
@@ -219,7 +219,7 @@ def test_windows_and_state_work_on_top(
     context: StreamingContext, params: dict[str, object], servers: str, hundred: str, tmp_path: Path
 ) -> None:
     context.checkpoint(str(tmp_path))
-    stream = dk.create_direct_stream(context, dk.Subscribe(hundred, params)).map(lambda one: (one.partition, 1))
+    stream = dk.create_direct_stream(context, dk.Subscribe(hundred, params)).map(lambda record: (record.partition, 1))
     windows: list[int] = []
     state: list[tuple[int, int]] = []
     stream.window(10 * INTERVAL_S).count().foreachRDD(lambda rdd: windows.extend(rdd.collect()))  # type: ignore[arg-type]
@@ -238,11 +238,11 @@ def test_two_streams_are_united(
     other = create_topic(1)
     produce(servers, other, [b"x"] * 10)
     streams = [dk.create_direct_stream(context, dk.Subscribe(topic, params)).map(place) for topic in (hundred, other)]
-    found: list[Place] = []
-    context.union(*streams).foreachRDD(lambda rdd: found.extend(rdd.collect()))
+    records: list[Place] = []
+    context.union(*streams).foreachRDD(lambda rdd: records.extend(rdd.collect()))
     with running(context):
-        until(lambda: len(found) >= 110, "all records")
-    assert Counter(found) == Counter(places(hundred, 50) | places(other, 10, partitions=1))
+        until(lambda: len(records) >= 110, "all records")
+    assert Counter(records) == Counter(places(hundred, 50) | places(other, 10, partitions=1))
 
 
 @pytest.mark.slow
@@ -275,9 +275,9 @@ def test_a_context_that_is_started_twice_reads_each_record_once_and_a_second_one
         context.start()
         with pytest.raises(Py4JJavaError, match="Only one StreamingContext may be started"):
             second.start()
-        found = seen.wait_for(100)
+        records = seen.wait_for(100)
         until(lambda: len(seen.ranges) >= 4, "further batches")
-    assert Counter(found) == Counter(places(hundred, 50))
+    assert Counter(records) == Counter(places(hundred, 50))
 
 
 @pytest.mark.slow

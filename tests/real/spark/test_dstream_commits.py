@@ -39,7 +39,7 @@ def test_offsets_are_committed_before_the_next_batch_is_due(
     stream.foreachRDD(write)
     with running(context):
         until(lambda: told, "a commit")
-    assert told[0] == ({TopicPartition(hundred, one): 50 for one in (0, 1)}, None, 1)
+    assert told[0] == ({TopicPartition(hundred, partition): 50 for partition in (0, 1)}, None, 1)
 
 
 @pytest.mark.slow
@@ -65,7 +65,9 @@ def test_what_is_queued_is_committed_when_the_context_stops(
     context.stop(stopSparkContext=False, stopGraceFully=gracefully)
     assert told == [None]
     with Cluster(params) as cluster:
-        assert cluster.committed("flushed-" + hundred) == {TopicPartition(hundred, one): 50 for one in (0, 1)}
+        assert cluster.committed("flushed-" + hundred) == {
+            TopicPartition(hundred, partition): 50 for partition in (0, 1)
+        }
     # An output may outlive the context, as one in a thread of the program's own.
     stream.commit_async([OffsetRange(hundred, 0, 50, 60)], lambda _, error: told.append(error))
     assert isinstance(told[1], OffsetsNotCommittedError)
@@ -76,19 +78,19 @@ def test_a_stream_goes_on_from_its_group_without_loss(
     sc: SparkContext, params: dict[str, object], servers: str, hundred: str
 ) -> None:
     strategy = dk.Subscribe(hundred, params | {"group.id": "goes-on-" + hundred})
-    found: list[Place] = []
+    records: list[Place] = []
     for expected in (100, 130):
         context = StreamingContext(sc, INTERVAL_S)  # type: ignore[arg-type]
         stream = dk.create_direct_stream(context, strategy)
-        stream.foreachRDD(lambda rdd, stream=stream: keep(stream, rdd, found))
+        stream.foreachRDD(lambda rdd, stream=stream: keep(stream, rdd, records))
         with running(context):
-            until(lambda count=expected: len(found) >= count, "records")
+            until(lambda count=expected: len(records) >= count, "records")
         produce(servers, hundred, [b"meanwhile"] * 30)
-    assert Counter(found) == Counter(places(hundred, 50) | {(hundred, 0, offset) for offset in range(50, 80)})
+    assert Counter(records) == Counter(places(hundred, 50) | {(hundred, 0, offset) for offset in range(50, 80)})
 
 
-def keep(stream: DirectStream, rdd: RDD[Any], found: list[Place]) -> None:
-    found += rdd.map(place).collect()
+def keep(stream: DirectStream, rdd: RDD[Any], records: list[Place]) -> None:
+    records += rdd.map(place).collect()
     stream.commit_async(dk.offset_ranges(rdd))
 
 
@@ -103,6 +105,6 @@ def test_without_a_group_nothing_can_be_committed(
 def test_only_ranges_can_be_committed(context: StreamingContext, params: dict[str, object], hundred: str) -> None:
     stream = dk.create_direct_stream(context, dk.Subscribe(hundred, params | {"group.id": "ranges-" + hundred}))
     wrong: list[Any] = [hundred, [(hundred, 0, 0, 1)], context.sparkContext.parallelize([1])]
-    for one in wrong:
+    for wrong_ranges in wrong:
         with pytest.raises(OptionError, match=r"expected what offset_ranges\(rdd\) gives"):
-            stream.commit_async(one)
+            stream.commit_async(wrong_ranges)

@@ -78,9 +78,9 @@ def test_an_executor_s_exception_reaches_the_caller_and_nothing_runs_or_commits_
     until(lambda: len(tries) >= tried + 5, "Spark asks for the next batches")
     context.stop(stopSparkContext=False)
     assert len(batches) == ran
-    assert any(one.until_offset == 51 for one in batches[-1])
+    assert any(offset_range.until_offset == 51 for offset_range in batches[-1])
     with Cluster(params) as cluster:
-        assert cluster.committed(group) == {TopicPartition(hundred, one): 50 for one in (0, 1)}
+        assert cluster.committed(group) == {TopicPartition(hundred, partition): 50 for partition in (0, 1)}
 
 
 def refuse_bad(record: dk.ConsumerRecord) -> None:
@@ -95,12 +95,12 @@ def test_a_batch_that_fails_in_one_output_commits_in_none(
     stream = dk.create_direct_stream(context, dk.Subscribe(hundred, params | {"group.id": group}))
     answers: list[dk.DirectKafkaError | None] = []
     stream.foreachRDD(lambda rdd: stream.commit_async(dk.offset_ranges(rdd), lambda _, error: answers.append(error)))
-    stream.map(lambda one: 1 // 0).foreachRDD(lambda rdd: rdd.count())
+    stream.map(lambda record: 1 // 0).foreachRDD(lambda rdd: rdd.count())
     context.start()
     with pytest.raises(Py4JJavaError, match="ZeroDivisionError"):
         context.awaitTermination(60)
     until(lambda: answers, "an answer")
-    assert all("the stream stands still" in str(one) for one in answers)
+    assert all("the stream stands still" in str(answer) for answer in answers)
     with Cluster(params) as cluster:
         assert cluster.committed(group) == {}
 
@@ -113,7 +113,7 @@ def test_a_batch_whose_first_output_fails_and_whose_last_one_succeeds_is_not_com
     stream = dk.create_direct_stream(context, dk.Subscribe(hundred, params | {"group.id": group}))
     answers: list[dk.DirectKafkaError | None] = []
     queued = threading.Event()
-    failing = stream.map(lambda one: 1 // 0)
+    failing = stream.map(lambda record: 1 // 0)
     # A stream of Spark's own, whose outputs tell a failure by Spark's event and report only; both come late here.
     context.union(failing, failing).foreachRDD(lambda rdd: rdd.count())
     stream.foreachRDD(lambda rdd: (queue(stream, rdd, answers), queued.set()))
@@ -157,7 +157,7 @@ def test_outputs_of_what_is_made_of_a_stream_do_not_run_behind_a_batch_that_fail
             asked.clear()
             raise LookupError("the second batch")
 
-    stream.map(lambda one: (one.partition, 1)).reduceByKey(lambda one, two: one + two).foreachRDD(fail_second)
+    stream.map(lambda record: (record.partition, 1)).reduceByKey(lambda total, two: total + two).foreachRDD(fail_second)
     context.start()
     with pytest.raises(Py4JJavaError, match="the second batch"):
         context.awaitTermination(60)
@@ -176,7 +176,7 @@ def test_a_stream_stands_still_when_spark_drops_a_batch_that_another_output_coul
     nobody but Spark."""
     settings({"spark.streaming.kafka.maxRatePerPartition": 10})
     stream = dk.create_direct_stream(context, dk.Subscribe(hundred, params))
-    found = Collected().of(stream)
+    collected = Collected().of(stream)
     calls: list[int] = []
 
     def fail_first(rdd: RDD[Any]) -> RDD[Any]:
@@ -196,7 +196,7 @@ def test_a_stream_stands_still_when_spark_drops_a_batch_that_another_output_coul
         context.awaitTermination(60)
     until(lambda: len(tries) >= 12, "Spark asks for the next batches")
     context.stop(stopSparkContext=False)
-    assert found.found == [], "nothing behind the batch that Spark has dropped"
+    assert collected.found == [], "nothing behind the batch that Spark has dropped"
 
 
 @pytest.mark.slow
@@ -205,7 +205,7 @@ def test_an_error_in_one_stream_stops_the_others_of_its_context(
 ) -> None:
     """A batch is all outputs of a time, and the caller of awaitTermination is told that it failed."""
     settings({"spark.streaming.kafka.maxRatePerPartition": 10})
-    one = dk.create_direct_stream(context, dk.Subscribe(hundred, params))
+    failing_stream = dk.create_direct_stream(context, dk.Subscribe(hundred, params))
     other = dk.create_direct_stream(context, dk.Subscribe(hundred, params))
     batches: list[datetime] = []
     failed: list[datetime] = []
@@ -216,18 +216,18 @@ def test_an_error_in_one_stream_stops_the_others_of_its_context(
             failed.append(when)
             raise LookupError("the second batch")
 
-    one.foreachRDD(fail_second)
-    found: list[datetime] = []
-    other.foreachRDD(lambda when, rdd: found.append(when))
-    tries = plans_of(one)
+    failing_stream.foreachRDD(fail_second)
+    other_batches: list[datetime] = []
+    other.foreachRDD(lambda when, rdd: other_batches.append(when))
+    tries = plans_of(failing_stream)
     context.start()
     with pytest.raises(Py4JJavaError, match="the second batch"):
         context.awaitTermination(60)
     seen = len(tries)
     until(lambda: len(tries) >= seen + 5, "Spark asks for the next batches")
     context.stop(stopSparkContext=False)
-    assert found, "the first batch went well"
-    assert max(found) <= failed[0]
+    assert other_batches, "the first batch went well"
+    assert max(other_batches) <= failed[0]
 
 
 @pytest.mark.slow
@@ -256,12 +256,12 @@ def test_windows_state_and_two_streams_in_one_stand_still_too(
     made = {
         "window": pairs.window(length),  # type: ignore[arg-type]
         "count by window": pairs.countByWindow(length, INTERVAL_S),  # type: ignore[arg-type]
-        "state": pairs.updateStateByKey(lambda new, old: sum(new) + (old or 0)).map(lambda one: one),
+        "state": pairs.updateStateByKey(lambda new, old: sum(new) + (old or 0)).map(lambda pair: pair),
         "union": other.union(pairs),
-        "join": other.join(pairs).filter(lambda one: True),
+        "join": other.join(pairs).filter(lambda pair: True),
     }
-    for name, one in made.items():
-        one.foreachRDD(lambda when, rdd, name=name: called.setdefault(name, []).append(when))
+    for name, made_stream in made.items():
+        made_stream.foreachRDD(lambda when, rdd, name=name: called.setdefault(name, []).append(when))
     context.start()
     with pytest.raises(Py4JJavaError, match="the third batch"):
         context.awaitTermination(120)

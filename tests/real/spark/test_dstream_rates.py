@@ -34,10 +34,10 @@ def test_topics_of_very_different_volume_get_their_share_of_each_batch(
     settings({BACKPRESSURE: True, "spark.streaming.backpressure.initialRate": 2_000})
     seen = Collected().of(dk.create_direct_stream(context, dk.Subscribe([large, small], params)).map(place))
     with running(context):
-        found = seen.wait_for(3_030)
-    assert Counter(found) == Counter(places(large, 3_000, partitions=1) | places(small, 30, partitions=1))
+        records = seen.wait_for(3_030)
+    assert Counter(records) == Counter(places(large, 3_000, partitions=1) | places(small, 30, partitions=1))
     # 600 records, shared by lag: the small topic is neither starved nor read first.
-    assert {one.topic: one.count() for one in seen.ranges[0]} == {large: 594, small: 5}
+    assert {offset_range.topic: offset_range.count() for offset_range in seen.ranges[0]} == {large: 594, small: 5}
 
 
 @pytest.mark.slow
@@ -47,9 +47,9 @@ def test_no_batch_has_more_than_the_maximum_rate_and_nothing_is_left_out(
     settings({"spark.streaming.kafka.maxRatePerPartition": 50})
     seen = Collected().of(dk.create_direct_stream(context, dk.Subscribe(hundred, params)).map(place))
     with running(context):
-        found = seen.wait_for(100)
-    assert Counter(found) == Counter(places(hundred, 50))
-    assert {one.count() for ranges in seen.not_empty() for one in ranges} <= {15, 5}
+        records = seen.wait_for(100)
+    assert Counter(records) == Counter(places(hundred, 50))
+    assert {offset_range.count() for ranges in seen.not_empty() for offset_range in ranges} <= {15, 5}
 
 
 class OnlyThird(dk.PerPartitionConfig):
@@ -80,7 +80,7 @@ def test_backpressure_starts_at_the_initial_rate_and_follows_what_batches_could_
     seen = Collected().of(dk.create_direct_stream(context, dk.Subscribe(topic, params)).map(place))
     with running(context):
         seen.wait_for(3000)
-    sizes = [sum(one.count() for one in ranges) for ranges in seen.not_empty()]
+    sizes = [sum(offset_range.count() for offset_range in ranges) for ranges in seen.not_empty()]
     assert sizes[0] == 60
     # Up on an idle machine; on a busy one, where a batch takes longer than the interval, down.
     assert any(size != 60 for size in sizes[1:-1])
@@ -108,7 +108,7 @@ def test_batches_that_wait_are_counted_and_bounded_by_choice(
         until(lambda: sum(sizes) == 110, "all records")
     assert sizes[0] == 100
     # The batches that were due meanwhile are empty; the records come with a later one.
-    assert [one for one in sizes[1:] if one] == [10]
+    assert [size for size in sizes[1:] if size] == [10]
     assert sizes[1] == 0
     assert release.is_set()
 
@@ -130,4 +130,4 @@ def test_a_trigger_says_which_of_spark_s_batches_have_records(
         until(lambda: [moment.backlog for moment in moments].count(10) >= 3, "batches of Spark's that could take ten")
         produce(servers, hundred, [b"late"] * 10, partition=1)
         seen.wait_for(120)
-    assert [sum(one.count() for one in ranges) for ranges in seen.not_empty()] == [100, 20]
+    assert [sum(offset_range.count() for offset_range in ranges) for ranges in seen.not_empty()] == [100, 20]

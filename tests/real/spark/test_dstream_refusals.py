@@ -20,7 +20,7 @@ pytestmark = [pytest.mark.real, pytest.mark.filterwarnings("ignore:DStream is de
 def test_wrong_settings_are_told_before_anything_starts(
     context: StreamingContext, params: dict[str, object], hundred: str
 ) -> None:
-    for strategy, said in (
+    for strategy, message in (
         (dk.Subscribe([], params), "names no topic"),
         (dk.SubscribePattern("(", params), "is not a Python regular expression"),
         (dk.Assign([], params), "names no partition"),
@@ -28,26 +28,26 @@ def test_wrong_settings_are_told_before_anything_starts(
         (dk.Subscribe(hundred, params, {TopicPartition(hundred, 0): -1}), "expected an offset from 0"),
         (dk.Subscribe(hundred, params | {"auto.offset.reset": "middle"}), "expected earliest, smallest"),
     ):
-        with pytest.raises(OptionError, match=said):
+        with pytest.raises(OptionError, match=message):
             dk.create_direct_stream(context, strategy)
-    place = TopicPartition(hundred, 0)
+    partition = TopicPartition(hundred, 0)
     strategies: list[tuple[Any, str]] = [
         (hundred, "expected Subscribe"),
         (dk.Subscribe([1], params), "expected names of topics, found int"),  # type: ignore[list-item]
         (dk.Subscribe(hundred, params, {(hundred, 0): 5}), "by TopicPartition, found tuple"),  # type: ignore[dict-item]
-        (dk.Subscribe(hundred, params, [place]), "by TopicPartition, found list"),  # type: ignore[arg-type]
+        (dk.Subscribe(hundred, params, [partition]), "by TopicPartition, found list"),  # type: ignore[arg-type]
         (dk.Assign([(hundred, 0)], params), "list of TopicPartition, found tuple"),  # type: ignore[list-item]
-        (dk.Assign(place, params), "list of TopicPartition, found TopicPartition"),  # type: ignore[arg-type]
+        (dk.Assign(partition, params), "list of TopicPartition, found TopicPartition"),  # type: ignore[arg-type]
         (dk.Subscribe(hundred, "127.0.0.1:1"), "expected settings by name, found str"),  # type: ignore[arg-type]
     ]
-    for strategy, said in strategies:
-        with pytest.raises(OptionError, match=said):
+    for strategy, message in strategies:
+        with pytest.raises(OptionError, match=message):
             dk.create_direct_stream(context, strategy)
     right = dk.Subscribe(hundred, params)
     with pytest.raises(OptionError, match="expected a StreamingContext, found SparkContext"):
         dk.create_direct_stream(context.sparkContext, right)  # type: ignore[arg-type]
     with pytest.raises(OptionError, match="expected a PerPartitionConfig, found dict"):
-        dk.create_direct_stream(context, right, per_partition_config={place: 5})  # type: ignore[arg-type]
+        dk.create_direct_stream(context, right, per_partition_config={partition: 5})  # type: ignore[arg-type]
     with pytest.raises(OptionError, match="expected a number from 1, found str"):
         dk.create_direct_stream(context, right, waiting_batches_max="3")  # type: ignore[arg-type]
     with pytest.raises(OptionError, match="expected PreferConsistent"):

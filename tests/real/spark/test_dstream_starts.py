@@ -39,7 +39,7 @@ class Chosen(dk.ConsumerStrategy):
         self.topic, self.kafka_params = topic, kafka_params
 
     def choose(self, topics: Mapping[str, int]) -> Iterable[TopicPartition]:
-        return [TopicPartition(self.topic, one) for one in range(0, topics[self.topic], 2)]
+        return [TopicPartition(self.topic, partition) for partition in range(0, topics[self.topic], 2)]
 
 
 def test_a_strategy_of_one_s_own_reads_what_it_chooses_from_a_duration_back(
@@ -57,7 +57,7 @@ def test_a_strategy_of_one_s_own_reads_what_it_chooses_from_a_duration_back(
 def test_each_partition_may_start_at_a_position_of_its_own_and_the_group_counts_before_a_duration(
     context: StreamingContext, params: dict[str, object], servers: str, old_and_new: str
 ) -> None:
-    places = [TopicPartition(old_and_new, one) for one in range(3)]
+    places = [TopicPartition(old_and_new, partition) for partition in range(3)]
     with dk.Cluster({"bootstrap.servers": servers}) as cluster:
         cluster.commit(f"group-{old_and_new}", {places[1]: 15})
     reset = params | {"auto.offset.reset": "by_duration:PT1H", "group.id": f"group-{old_and_new}"}
@@ -65,5 +65,7 @@ def test_each_partition_may_start_at_a_position_of_its_own_and_the_group_counts_
     collected = Collected().of(dk.create_direct_stream(context, strategy, message_handler=place))
     with running(context):
         collected.wait_for(18)
-    expected = {(old_and_new, 0, one) for one in range(17, 20)} | {(old_and_new, 1, one) for one in range(15, 20)}
+    expected = {(old_and_new, 0, offset) for offset in range(17, 20)} | {
+        (old_and_new, 1, offset) for offset in range(15, 20)
+    }
     assert set(collected.found) == expected | newer(old_and_new, 2)

@@ -29,9 +29,9 @@ Streaming = Callable[..., Any]
 def committed(servers: str, group: str, topic: str, partitions: int = 2) -> dict[int, int]:
     """What another client sees of the group."""
     consumer = Consumer({"bootstrap.servers": servers, "group.id": group})
-    found = consumer.committed([Place(topic, one) for one in range(partitions)], timeout=30)
+    positions = consumer.committed([Place(topic, partition) for partition in range(partitions)], timeout=30)
     consumer.close()
-    return {one.partition: one.offset for one in found}
+    return {position.partition: position.offset for position in positions}
 
 
 @pytest.mark.slow
@@ -71,7 +71,7 @@ def test_each_source_of_each_query_has_a_group_of_its_own(
 
     left, right = source(hundred, f"left-{hundred}"), source(other, f"right-{hundred}")
     queries = [start(left.union(right).union(left), "both"), start(source(other, f"alone-{hundred}"), "alone")]
-    assert all(one.awaitTermination(WAIT_S) for one in queries)
+    assert all(query.awaitTermination(WAIT_S) for query in queries)
     for name, topic, ends in [("left", hundred, {0: 50, 1: 50}), ("right", other, {0: 3, 1: 0})]:
         until(lambda n=name, t=topic, e=ends: committed(servers, f"{n}-{hundred}", t) == e, f"{name} has no offsets")
     until(lambda: committed(servers, f"alone-{hundred}", other) == {0: 3, 1: 0}, "the second query has no offsets")
@@ -90,8 +90,11 @@ def test_a_session_has_one_listener_and_it_forgets_a_query_that_has_ended(
     group = f"lag-{hundred}"
     output.run(streaming(subscribe=hundred, startingOffsets="earliest", commitToGroup=group))
     until(lambda: committed(servers, group, hundred) == {0: 50, 1: 50}, "the group does not hear of the last batch")
-    until(lambda: "directkafka query groups" not in {one.name for one in threading.enumerate()}, "its thread goes on")
-    assert all(not one._queries for one in query_groups._listeners)
+    until(
+        lambda: "directkafka query groups" not in {thread.name for thread in threading.enumerate()},
+        "its thread goes on",
+    )
+    assert all(not listener._queries for listener in query_groups._listeners)
 
 
 @pytest.mark.slow

@@ -65,7 +65,7 @@ def test_only_the_columns_that_are_asked_for_are_read(
     session: SparkSession, streaming: Streaming, servers: str, hundred: str
 ) -> None:
     frame = streaming(subscribe=hundred, startingOffsets="earliest", columns="offset,Value").load()
-    assert [(one.name, one.dataType.simpleString()) for one in frame.schema] == [
+    assert [(field.name, field.dataType.simpleString()) for field in frame.schema] == [
         ("offset", "bigint"),
         ("value", "binary"),
     ]

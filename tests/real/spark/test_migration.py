@@ -46,7 +46,7 @@ def test_a_query_goes_on_from_the_other_source_s_checkpoint_without_a_gap_or_a_r
         for number, source in enumerate(formats)
     ]
     last = max(
-        (one for one in (tmp_path / "checkpoint/offsets").iterdir() if one.name.isdecimal()),
-        key=lambda one: int(one.name),
+        (file for file in (tmp_path / "checkpoint/offsets").iterdir() if file.name.isdecimal()),
+        key=lambda file: int(file.name),
     )
     assert json.loads(last.read_text().splitlines()[-1]) == {topic: {"0": 30, "1": 30}}

@@ -94,9 +94,9 @@ def test_fields_of_avro_are_columns(reading: Reading, servers: str, create_topic
     frame = reading(subscribe=topic, value__on__error="null", **options).load()
     kinds = "id:bigint,at:timestamp,fare:decimal(6,2),seen:struct<member0:string,member1:int>,legs:array<string>"
     assert frame.schema["value"].dataType.simpleString() == f"struct<{kinds}>"
-    found = [tuple(row) for row in frame.orderBy("offset").select("value.*", "value_error").collect()]
+    decoded_rows = [tuple(row) for row in frame.orderBy("offset").select("value.*", "value_error").collect()]
     naive = at.replace(tzinfo=None)
-    assert found == [
+    assert decoded_rows == [
         (1, naive, Decimal("-3.50"), ("by radar", None), ["IAH", None], None),
         (2, naive, Decimal("9999.99"), (None, 7), [], None),
         (3, naive, Decimal("0.00"), None, [], None),
@@ -166,7 +166,7 @@ def test_timestamps_without_a_zone_are_of_the_session_s_or_of_the_one_that_is_gi
 
 
 @pytest.mark.parametrize(
-    ("options", "said"),
+    ("options", "message"),
     [
         ({"value__format": "json"}, "option 'value.schema': is missing"),
         ({"value__format": "json", "value__schema": "id BIGNUM"}, "has the type 'BIGNUM'"),
@@ -184,7 +184,7 @@ def test_timestamps_without_a_zone_are_of_the_session_s_or_of_the_one_that_is_gi
         ({"value__format": "json", "value__schema": "a INT", "value__time__zone": "Mars"}, "found 'Mars'"),
     ],
 )
-def test_options_that_make_no_sense_are_refused(options: dict[str, str], said: str, reading: Reading) -> None:
-    with pytest.raises(Exception, match=said) as raised:
+def test_options_that_make_no_sense_are_refused(options: dict[str, str], message: str, reading: Reading) -> None:
+    with pytest.raises(Exception, match=message) as raised:
         reading(subscribe="a", **options).load().count()
     assert OptionError.__name__ in str(raised.value)

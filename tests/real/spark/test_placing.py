@@ -33,22 +33,24 @@ def test_each_partition_is_read_where_its_strategy_wants_it(
     topic = create_topic(4)
     for partition in range(4):
         produce(servers, topic, [b"x"] * 10, partition=partition)
-    found = placed(servers, topic, master, "rdds")
+    reports = placed(servers, topic, master, "rdds")
     for name in ("consistent", "brokers", "fixed", "fixed in part"):
-        first, *others = found[name]["runs"]
-        assert all(one == first for one in others), f"{name}: a partition stays where it is"
-        assert found[name]["warned"] == []
-    consistent = found["consistent"]["runs"][0]
+        first, *others = reports[name]["runs"]
+        assert all(run == first for run in others), f"{name}: a partition stays where it is"
+        assert reports[name]["warned"] == []
+    consistent = reports["consistent"]["runs"][0]
     assert sorted(consistent.values()) == [BROKERS, BROKERS, OTHER, OTHER], "each executor has half"
     assert consistent["0"] != consistent["1"], "neighbours are on different ones"
-    assert set(found["brokers"]["runs"][0].values()) == {BROKERS}
-    assert set(found["fixed"]["runs"][0].values()) == {OTHER}
-    in_part = found["fixed in part"]["runs"][0]
+    assert set(reports["brokers"]["runs"][0].values()) == {BROKERS}
+    assert set(reports["fixed"]["runs"][0].values()) == {OTHER}
+    in_part = reports["fixed in part"]["runs"][0]
     assert (in_part["0"], in_part["1"]) == (OTHER, BROKERS)
     # A host that is not there: it runs all the same, and says so.
-    assert all(set(run) == {"0", "1", "2", "3"} for run in found["nowhere"]["runs"])
-    assert all("no executor on no-such-host, which PreferFixed asks for" in one for one in found["nowhere"]["warned"])
-    assert len(found["nowhere"]["warned"]) == 3
+    assert all(set(run) == {"0", "1", "2", "3"} for run in reports["nowhere"]["runs"])
+    assert all(
+        "no executor on no-such-host, which PreferFixed asks for" in warning for warning in reports["nowhere"]["warned"]
+    )
+    assert len(reports["nowhere"]["warned"]) == 3
 
 
 def test_a_stream_reads_each_partition_where_its_strategy_wants_it(
@@ -57,9 +59,9 @@ def test_a_stream_reads_each_partition_where_its_strategy_wants_it(
     topic = create_topic(4)
     for partition in range(4):
         produce(servers, topic, [b"x"] * 10, partition=partition)
-    found = placed(servers, topic, master, "streams")
-    assert set(found["brokers"]["read"].values()) == {BROKERS}
-    assert set(found["fixed"]["read"].values()) == {OTHER}
+    reports = placed(servers, topic, master, "streams")
+    assert set(reports["brokers"]["read"].values()) == {BROKERS}
+    assert set(reports["fixed"]["read"].values()) == {OTHER}
 
 
 def placed(servers: str, topic: str, master: str, what: str) -> dict[str, Any]:
@@ -68,4 +70,4 @@ def placed(servers: str, topic: str, master: str, what: str) -> dict[str, Any]:
         env=environment_of(BROKERS), capture_output=True, text=True, timeout=TIMEOUT_S,
     )  # fmt: skip
     assert done.returncode == 0, done.stderr[-6000:]
-    return {one["strategy"]: one for one in map(json.loads, done.stdout.splitlines())}
+    return {report["strategy"]: report for report in map(json.loads, done.stdout.splitlines())}

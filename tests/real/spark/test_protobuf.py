@@ -31,10 +31,10 @@ OLD = 'syntax = "proto3"; package shop; message Refund { int64 id = 1; } message
 
 @pytest.fixture
 def registry() -> Iterator[RegistryServer]:
-    with running() as found:
-        found.add_text(1, OLD, schemaType="PROTOBUF")
-        found.add_text(2, FILE, schemaType="PROTOBUF")
-        yield found
+    with running() as server:
+        server.add_text(1, OLD, schemaType="PROTOBUF")
+        server.add_text(2, FILE, schemaType="PROTOBUF")
+        yield server
 
 
 def order(**fields: Any) -> bytes:
@@ -58,10 +58,10 @@ def test_a_file_says_what_the_columns_are(
     descriptor.write_bytes(compiled(FILE))
     for schema in (FILE, str(file), str(descriptor)):
         frame = reading(subscribe=topic, value__format="protobuf", value__schema=schema, value__message="Order").load()
-        found = [None if row.value is None else row.value.asDict(True) for row in frame.orderBy("offset").collect()]
+        rows = [None if row.value is None else row.value.asDict(True) for row in frame.orderBy("offset").collect()]
         empty = {"id": 0, "carrier": "", "delay": None, "legs": [], "first": None}
-        assert found[1:] == [empty | {"id": -2, "first": {"from": "", "metres": 0}}, None, empty]
-        assert (found[0]["id"], found[0]["delay"], found[0]["legs"][0]["metres"]) == (1, 0, 2**64 - 1)
+        assert rows[1:] == [empty | {"id": -2, "first": {"from": "", "metres": 0}}, None, empty]
+        assert (rows[0]["id"], rows[0]["delay"], rows[0]["legs"][0]["metres"]) == (1, 0, 2**64 - 1)
 
 
 @pytest.mark.parametrize("execution", [pytest.param("spark", marks=pytest.mark.slow), "auto"])

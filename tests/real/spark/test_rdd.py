@@ -59,13 +59,22 @@ def rows_of(batch: pa.RecordBatch) -> list[int]:
 def test_the_records_are_those_that_another_client_reads(
     sc: SparkContext, params: dict[str, object], servers: str, hundred: str
 ) -> None:
-    found = dk.create_rdd(sc, params, whole(hundred)).collect()
-    assert [place(one) for one in found] == [(partition, offset) for partition in (0, 1) for offset in range(50)]
+    records = dk.create_rdd(sc, params, whole(hundred)).collect()
+    assert [place(record) for record in records] == [
+        (partition, offset) for partition in (0, 1) for offset in range(50)
+    ]
     for partition in (0, 1):
         ours = [
-            (one.offset, one.key, one.value, one.timestamp_ms, one.timestamp_type, list(one.headers) or None)
-            for one in found
-            if one.partition == partition
+            (
+                record.offset,
+                record.key,
+                record.value,
+                record.timestamp_ms,
+                record.timestamp_type,
+                list(record.headers) or None,
+            )
+            for record in records
+            if record.partition == partition
         ]
         assert ours == consume(servers, hundred, partition=partition)
 
@@ -74,8 +83,14 @@ def test_partition_i_is_range_i_whatever_the_order(sc: SparkContext, params: dic
     ranges = [OffsetRange(hundred, 1, 10, 20), OffsetRange(hundred, 0, 5, 5), OffsetRange(hundred, 0, 0, 5)]
     rdd = dk.create_rdd(sc, params, ranges)
     assert dk.offset_ranges(rdd) == tuple(ranges)
-    found = rdd.mapPartitionsWithIndex(lambda number, records: [(number, [place(one) for one in records])]).collect()
-    assert found == [(0, [(1, offset) for offset in range(10, 20)]), (1, []), (2, [(0, offset) for offset in range(5)])]
+    partitions = rdd.mapPartitionsWithIndex(
+        lambda number, records: [(number, [place(record) for record in records])]
+    ).collect()
+    assert partitions == [
+        (0, [(1, offset) for offset in range(10, 20)]),
+        (1, []),
+        (2, [(0, offset) for offset in range(5)]),
+    ]
 
 
 @pytest.mark.parametrize(("start", "end"), [(0, 50), (7, 7), (49, 50), (0, 1)], ids=["lots", "zero", "last", "first"])
@@ -97,11 +112,11 @@ def test_two_tasks_may_read_one_partition_at_the_same_time(
         first = next(several).offset
         # Each has begun, and goes on only when the other has begun as well.
         BarrierTaskContext.get().barrier()
-        return [[first, *(one.offset for one in several)]]
+        return [[first, *(record.offset for record in several)]]
 
     ranges = [OffsetRange(hundred, 0, 0, 30), OffsetRange(hundred, 0, 30, 50)]
-    found = dk.create_rdd(sc, params, ranges).barrier().mapPartitions(read_together).collect()
-    assert found == [list(range(30)), list(range(30, 50))]
+    offsets = dk.create_rdd(sc, params, ranges).barrier().mapPartitions(read_together).collect()
+    assert offsets == [list(range(30)), list(range(30, 50))]
 
 
 def test_a_task_may_look_up_its_range_in_foreach_partition(
@@ -116,7 +131,7 @@ def test_a_task_may_look_up_its_range_in_foreach_partition(
         context = TaskContext.get()
         assert context is not None
         mine = ranges[context.partitionId()]
-        assert [place(one) for one in records] == [(mine.partition, offset) for offset in range(50)]
+        assert [place(record) for record in records] == [(mine.partition, offset) for offset in range(50)]
         seen.add(1)
 
     rdd.foreachPartition(check)
@@ -147,7 +162,7 @@ def write_too_late(_: int, records: Iterable[ConsumerRecord]) -> Iterable[int]:
 
 def write_in_time(_: int, records: Iterable[ConsumerRecord]) -> Iterable[int]:
     with Connection() as connection:
-        return [connection.write(one) for one in records]
+        return [connection.write(record) for record in records]
 
 
 def test_the_trap_of_an_iterator_that_is_read_when_the_connection_is_closed(
@@ -198,9 +213,9 @@ def test_an_arrow_handler_is_given_decoded_values_where_that_is_asked_for(
         return list(zip(*(batch.column(name).to_pylist() for name in names), strict=True))
 
     rdd = dk.create_rdd(sc, lenient, ranges, arrow_handler=items)
-    found = rdd.collect()
-    assert [row[:2] for row in found] == [(0, {"id": 1}), (1, {"id": None}), (2, None), (3, {"id": 4})]
-    assert [row[2] for row in found] == [None, "the word 'nonsense'", None, None]
+    rows = rdd.collect()
+    assert [row[:2] for row in rows] == [(0, {"id": 1}), (1, {"id": None}), (2, None), (3, {"id": 4})]
+    assert [row[2] for row in rows] == [None, "the word 'nonsense'", None, None]
     assert dk.record_counts(rdd) == (4,)
     with pytest.raises(Exception, match=f"topic {topic}, partition 0 at offset 1 cannot be read as json"):
         dk.create_rdd(sc, typed, ranges, arrow_handler=rows_of).collect()
@@ -236,7 +251,7 @@ def test_nothing_is_read_before_an_action_and_few_items_need_few_bytes(
     proxy, topic = counted
     rdd = dk.create_rdd(sc, {"bootstrap.servers": f"127.0.0.1:{proxy.port}"}, whole(topic, 200, 4))
     assert proxy.requests[FETCH] == 0
-    assert [one.offset for one in rdd.take(3)] == [0, 1, 2]
+    assert [record.offset for record in rdd.take(3)] == [0, 1, 2]
     assert rdd.first().offset == 0
     assert not rdd.isEmpty()
     few = proxy.response_bytes
@@ -251,7 +266,7 @@ def test_take_goes_on_to_further_ranges_until_it_has_enough(
 ) -> None:
     ranges = [OffsetRange(hundred, 0, 50, 50), OffsetRange(hundred, 0, 48, 50), OffsetRange(hundred, 1, 0, 3)]
     rdd = dk.create_rdd(sc, params, ranges)
-    assert [place(one) for one in rdd.take(4)] == [(0, 48), (0, 49), (1, 0), (1, 1)]
+    assert [place(record) for record in rdd.take(4)] == [(0, 48), (0, 49), (1, 0), (1, 1)]
     assert len(rdd.take(100)) == 5
     assert rdd.take(0) == []
 
@@ -305,7 +320,7 @@ def test_the_gaps_of_a_compacted_topic_are_no_loss_and_counts_know_them(sc: Spar
     with compacted_topic() as (servers, end):
         expected = [row[0] for row in consume(servers, TOPIC)]
         rdd = dk.create_rdd(sc, {"bootstrap.servers": servers}, [OffsetRange(TOPIC, 0, 0, end)])
-        assert rdd.map(lambda one: one.offset).collect() == expected
+        assert rdd.map(lambda record: record.offset).collect() == expected
         assert (rdd.count(), rdd.record_counts()) == (len(expected), (len(expected),))
         assert rdd.count() < rdd.offset_ranges[0].count()
 
@@ -374,15 +389,15 @@ def test_wrong_arguments_are_told_at_once(spark: SparkSession, params: dict[str,
 
 def test_what_is_no_range_no_setting_and_no_rdd_is_refused_before_anybody_is_asked(sc: SparkContext) -> None:
     nobody = {"bootstrap.servers": "127.0.0.1:1"}
-    one = OffsetRange("t", 0, 0, 1)
-    wrong: list[Any] = ["t", one, [("t", 0, 0, 1)], [one, "t"]]
+    offset_range = OffsetRange("t", 0, 0, 1)
+    wrong: list[Any] = ["t", offset_range, [("t", 0, 0, 1)], [offset_range, "t"]]
     for ranges in wrong:
         with pytest.raises(OptionError, match="expected a list of OffsetRange, found"):
             dk.create_rdd(sc, nobody, ranges)
     with pytest.raises(OptionError, match="'kafka_params': expected settings by name, found str"):
-        dk.create_rdd(sc, "127.0.0.1:1", [one])  # type: ignore[arg-type]
+        dk.create_rdd(sc, "127.0.0.1:1", [offset_range])  # type: ignore[arg-type]
     with pytest.raises(OptionError, match="expected host:port by TopicPartition, found str"):
-        dk.create_rdd(sc, nobody, [one], leaders="127.0.0.1:1")  # type: ignore[arg-type]
+        dk.create_rdd(sc, nobody, [offset_range], leaders="127.0.0.1:1")  # type: ignore[arg-type]
     with pytest.raises(OptionError, match="'rdd': expected an RDD, found str"):
         dk.offset_ranges("t")  # type: ignore[arg-type]
     with pytest.raises(OptionError, match="'rdd': expected an RDD, found list"):
@@ -400,7 +415,7 @@ def test_a_broker_that_is_not_there_is_told_while_it_is_waited_for_and_then_name
     ):
         dk.create_rdd(sc, nobody, [OffsetRange("t", 0, 0, 1)])
     told = [record.getMessage() for record in caplog.records if record.name.startswith("directkafka")]
-    assert [one.partition(": no Kafka broker answered")[0] for one in told] == [
+    assert [message.partition(": no Kafka broker answered")[0] for message in told] == [
         f"asking again in 1000 ms (try {number})" for number in (2, 3, 4)
     ]
 
@@ -410,7 +425,7 @@ def test_a_broker_that_is_not_there_is_told_while_it_is_waited_for_and_then_name
 
 def test_ranges_are_known_until_a_shuffle(sc: SparkContext, params: dict[str, object], hundred: str) -> None:
     rdd = dk.create_rdd(sc, params, whole(hundred))
-    made = rdd.map(place).filter(lambda one: one[1] > 3).mapPartitions(lambda them: them)
+    made = rdd.map(place).filter(lambda position: position[1] > 3).mapPartitions(lambda them: them)
     assert dk.offset_ranges(made) == tuple(whole(hundred))
     for dealt in (made.reduceByKey(max), made.repartition(3), made.coalesce(1), rdd.union(rdd)):
         with pytest.raises(OptionError, match="has no offset ranges any more"):
@@ -442,7 +457,9 @@ def test_local_mode_has_no_places_to_prefer(
 def test_what_spark_keeps_is_not_read_from_kafka_again(
     sc: SparkContext, params: dict[str, object], hundred: str
 ) -> None:
-    rdd = dk.create_rdd(sc, params, whole(hundred), message_handler=lambda one: (one.offset, os.urandom(8))).cache()
+    rdd = dk.create_rdd(
+        sc, params, whole(hundred), message_handler=lambda record: (record.offset, os.urandom(8))
+    ).cache()
     assert rdd.count() == 100
     items = rdd.collect()
     assert rdd.take(3) == items[:3], "they would have been made anew"

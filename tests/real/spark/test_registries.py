@@ -36,10 +36,10 @@ NEW = {"type": "record", "name": "Click", "fields": [{"name": "id", "type": "lon
 
 @pytest.fixture
 def registry() -> Iterator[RegistryServer]:
-    with running() as found:
-        found.add(1, OLD)
-        found.add(2, NEW)
-        yield found
+    with running() as server:
+        server.add(1, OLD)
+        server.add(2, NEW)
+        yield server
 
 
 def framed(number: int, schema: Any, value: Any) -> bytes:
@@ -67,8 +67,8 @@ def test_records_of_several_schemas_are_rows_of_the_newest(
     assert errors[:4] == [None] * 4
     assert "does not have schema 7: HTTP 404" in errors[4]
     assert errors[5] == "it has 2 bytes, and a schema's number in front of a record has 5"
-    place = rf"which the record in topic {clicks}, partition 0 at offset 4 names: HTTP 404"
-    with pytest.raises(Exception, match=f"does not have schema 7, {place}"):
+    rest_of_message = rf"which the record in topic {clicks}, partition 0 at offset 4 names: HTTP 404"
+    with pytest.raises(Exception, match=f"does not have schema 7, {rest_of_message}"):
         reading(subscribe=clicks, **options).load().collect()
 
 
@@ -186,15 +186,15 @@ def clicked(session: SparkSession) -> list[int]:
 
 def python_workers() -> list[psutil.Process]:
     """Processes of this Spark's that run tasks: the children of its daemon."""
-    found = []
+    workers = []
     for java in (child for child in psutil.Process().children() if child.name() == "java"):
         for started in java.children():
             # They come and go.
             with suppress(psutil.NoSuchProcess):
                 for worker in started.children() if "daemon" in " ".join(started.cmdline()) else ():
                     with suppress(psutil.NoSuchProcess):
-                        found += [worker] if worker.status() != psutil.STATUS_ZOMBIE else []
-    return found
+                        workers += [worker] if worker.status() != psutil.STATUS_ZOMBIE else []
+    return workers
 
 
 def test_an_rdd_s_batches_are_typed(session: SparkSession, servers: str, clicks: str, registry: RegistryServer) -> None:
@@ -287,7 +287,7 @@ def test_a_registry_that_is_away_is_told(
 
 
 @pytest.mark.parametrize(
-    ("options", "said"),
+    ("options", "message"),
     [
         ({"value__registry__subject": "s"}, "is for a registry, and there is no value.registry.url"),
         ({"value__registry__url": "registry:8081"}, "expected an address such as https://registry:8081"),
@@ -304,7 +304,7 @@ def test_a_registry_that_is_away_is_told(
     ],
 )
 def test_options_of_a_registry_that_make_no_sense_are_refused(
-    options: dict[str, str], said: str, reading: Reading
+    options: dict[str, str], message: str, reading: Reading
 ) -> None:
-    with pytest.raises(Exception, match=said):
+    with pytest.raises(Exception, match=message):
         reading(**{"subscribe": "a", "value__format": "avro"} | options).load().count()

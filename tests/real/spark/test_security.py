@@ -148,9 +148,9 @@ def test_a_stream_logs_in_by_a_token_and_its_progress_shows_no_secret(
     out = io.StringIO()
     with redirect_stdout(out):
         query.explain(True)
-    progress = "".join(one.json for one in query.recentProgress)
+    progress = "".join(batch_progress.json for batch_progress in query.recentProgress)
     assert json.loads(query.recentProgress[-1].json)["sources"]
-    checkpoint = "".join(one.read_text(errors="replace") for one in (tmp_path / "c").rglob("*") if one.is_file())
+    checkpoint = "".join(file.read_text(errors="replace") for file in (tmp_path / "c").rglob("*") if file.is_file())
     for text in (out.getvalue(), progress, checkpoint, repr(query), repr(stream)):
         assert text
         for secret in (STORE_PASSWORD, "token-of-ann", "eyJ"):

@@ -31,8 +31,8 @@ def looking(servers: str) -> Iterator[Callable[..., SourceCluster]]:
         return made[-1]
 
     yield make
-    for one in made:
-        one.close()
+    for cluster in made:
+        cluster.close()
 
 
 def test_a_list_of_partitions_is_good_for_as_long_as_the_option_says(
@@ -50,10 +50,10 @@ def test_offsets_are_looked_up_anew_while_a_list_of_partitions_is_good(
     looking: Callable[..., SourceCluster], servers: str, create_topic: CreateTopic
 ) -> None:
     topic = create_topic(1)
-    kept, place = looking(topic, **{"partition.metadata.cache.ttl.ms": "600000"}), TopicPartition(topic, 0)
-    assert kept.snapshot().partitions[place].latest == 0
+    kept, partition = looking(topic, **{"partition.metadata.cache.ttl.ms": "600000"}), TopicPartition(topic, 0)
+    assert kept.snapshot().partitions[partition].latest == 0
     produce(servers, topic, [b"value"] * 5)
-    assert kept.snapshot().partitions[place].latest == 5
+    assert kept.snapshot().partitions[partition].latest == 5
 
 
 def test_records_that_are_too_young_are_known_by_their_timestamp(
@@ -80,14 +80,14 @@ def test_a_topic_that_is_deleted_is_told_from_one_that_is_only_not_to_be_seen(
     kept, left_out, deleted, again = (create_topic(2) for _ in range(4))
     source = looking(kept, failOnDataLoss="false")
     snapshot = source._admin.snapshot(
-        [TopicPartition(one, number) for one in (kept, left_out, deleted, again) for number in range(2)],
+        [TopicPartition(topic, number) for topic in (kept, left_out, deleted, again) for number in range(2)],
         source._admin.topics(),
     )
-    known = {one: at(one, 5, topic_id=seen.topic_id) for one, seen in snapshot.partitions.items()}
+    known = {partition: at(partition, 5, topic_id=seen.topic_id) for partition, seen in snapshot.partitions.items()}
     delete_topic(servers, deleted)
     delete_topic(servers, again)
     create_topic_again(servers, again)
-    gone = {TopicPartition(one, number) for one in (deleted, again) for number in range(2)}
+    gone = {TopicPartition(topic, number) for topic in (deleted, again) for number in range(2)}
     until(lambda: source.snapshot(known=known).deleted == gone, "the broker knows deleted topics")
     assert source.snapshot().deleted == frozenset()
     assert looking(kept).snapshot(known=known).deleted == frozenset()
@@ -97,17 +97,17 @@ def test_retention_that_comes_near_is_told_before_it_takes_anything(
     looking: Callable[..., SourceCluster], servers: str, create_topic: CreateTopic, caplog: pytest.LogCaptureFixture
 ) -> None:
     topic = create_topic(1)
-    place = TopicPartition(topic, 0)
+    partition = TopicPartition(topic, 0)
     produce(servers, topic, [b"value"] * 100)
     cluster = looking(topic)
     cluster.snapshot()
     delete_records(servers, topic, 40)
     cluster.snapshot()
     with caplog.at_level(logging.WARNING, logger="directkafka.source"):
-        cluster.report_progress({place: 90})
+        cluster.report_progress({partition: 90})
         assert not caplog.records
-        cluster.report_progress({place: 60})
+        cluster.report_progress({partition: 60})
     assert [record.message.split(";")[0] for record in caplog.records] == [
-        f"{place}: retention has just deleted 40 offsets, the log starts at 40 now"
+        f"{partition}: retention has just deleted 40 offsets, the log starts at 40 now"
     ]
     assert "the query is at 60, with 40 waiting" in caplog.text

@@ -24,7 +24,9 @@ HOUR_MS = 3_600_000
 def commit(servers: str, group: str, topic: str, offsets: dict[int, int]) -> None:
     """As a consumer group of another program would have left them."""
     consumer = Consumer({"bootstrap.servers": servers, "group.id": group})
-    consumer.commit(offsets=[Place(topic, one, offset) for one, offset in offsets.items()], asynchronous=False)
+    consumer.commit(
+        offsets=[Place(topic, partition, offset) for partition, offset in offsets.items()], asynchronous=False
+    )
     consumer.close()
 
 

@@ -182,12 +182,12 @@ def test_no_consumer_group_is_left_in_kafka(streaming: Streaming, servers: str, 
 
     def groups_of_the_topic() -> list[str]:
         """Other tests make groups on this broker meanwhile."""
-        found = [one.group_id for one in admin.list_consumer_groups().result(WAIT_S).valid]
-        offsets = [admin.list_consumer_group_offsets([ConsumerGroupTopicPartitions(one)])[one] for one in found]
+        groups = [group.group_id for group in admin.list_consumer_groups().result(WAIT_S).valid]
+        offsets = [admin.list_consumer_group_offsets([ConsumerGroupTopicPartitions(group)])[group] for group in groups]
         return [
-            one
-            for one, answer in zip(found, offsets, strict=True)
-            if any(place.topic == hundred for place in answer.result(WAIT_S).topic_partitions or ())
+            group
+            for group, answer in zip(groups, offsets, strict=True)
+            if any(partition.topic == hundred for partition in answer.result(WAIT_S).topic_partitions or ())
         ]
 
     output.run(streaming(subscribe=hundred, startingOffsets="earliest"))
@@ -221,10 +221,10 @@ def test_executors_fetch_and_only_the_driver_lists_offsets(
 def test_progress_tells_how_far_the_log_goes(streaming: Streaming, output: Output, hundred: str) -> None:
     query = output.run(streaming(subscribe=hundred, startingOffsets="earliest", maxOffsetsPerTrigger=30))
     sources = [progress["sources"][0] for progress in query.recentProgress]
-    read = [one for one in sources if one["numInputRows"]]
-    assert sum(one["numInputRows"] for one in read) == 100
-    for one in read:
-        assert _as_offsets(one["latestOffset"]) == {hundred: {"0": 50, "1": 50}}
+    read = [source for source in sources if source["numInputRows"]]
+    assert sum(source["numInputRows"] for source in read) == 100
+    for source in read:
+        assert _as_offsets(source["latestOffset"]) == {hundred: {"0": 50, "1": 50}}
     assert _as_offsets(read[-1]["endOffset"]) == {hundred: {"0": 50, "1": 50}}
 
 
@@ -354,13 +354,13 @@ def test_a_topic_that_is_not_there_is_named(streaming: Streaming, output: Output
 
 
 @pytest.mark.parametrize(
-    ("options", "said"),
+    ("options", "message"),
     [
         ({}, "found none"),
         ({"subscribe": "a", "endingOffsets": "latest"}, "a stream has no end"),
         *(
-            pytest.param(options, said, marks=pytest.mark.slow)
-            for options, said in (
+            pytest.param(options, message, marks=pytest.mark.slow)
+            for options, message in (
                 ({"subscribe": "a", "subscribePattern": "b"}, "found subscribe and subscribePattern"),
                 ({"subscribe": "a", "startingOffsets": "[1]"}, "startingOffsets"),
                 ({"subscribe": "a", "maxOffsetPerTrigger": "5"}, "maxOffsetsPerTrigger"),
@@ -369,8 +369,8 @@ def test_a_topic_that_is_not_there_is_named(streaming: Streaming, output: Output
     ],
 )
 def test_options_that_are_wrong_are_named_with_what_to_write(
-    streaming: Streaming, output: Output, options: dict[str, str], said: str
+    streaming: Streaming, output: Output, options: dict[str, str], message: str
 ) -> None:
     with pytest.raises(Exception) as caught:
         output.run(streaming(**options))
-    assert said in str(caught.value)
+    assert message in str(caught.value)

@@ -82,7 +82,7 @@ def test_a_stream_goes_to_the_topic_of_the_option(
 ) -> None:
     topic = create_topic()
     query = stream("CAST(value AS STRING) AS key", "value", topic=f" {topic} ")
-    assert [(row[1], row[2]) for row in written(servers, topic)] == [(one, one) for one in TEN]
+    assert [(row[1], row[2]) for row in written(servers, topic)] == [(value, value) for value in TEN]
     # The last batch's rows, as Spark counts them.
     assert sum(progress["sink"]["numOutputRows"] for progress in query.recentProgress) == 10
 
@@ -106,7 +106,7 @@ def test_a_stream_to_a_topic_that_is_not_there_fails(stream: Callable[..., Any])
 
 @pytest.mark.slow
 @pytest.mark.parametrize(
-    ("columns", "said"),
+    ("columns", "message"),
     [
         (["value"], "no attribute 'topic'"),
         (["1 AS topic", "value"], "must be string, and is int"),
@@ -116,8 +116,10 @@ def test_a_stream_to_a_topic_that_is_not_there_fails(stream: Callable[..., Any])
     ],
     ids=["no topic", "topic", "value", "key", "partition"],
 )
-def test_a_stream_s_rows_are_checked_before_it_runs(stream: Callable[..., Any], columns: list[str], said: str) -> None:
-    assert said in failure_of(stream(*columns, ends=False))
+def test_a_stream_s_rows_are_checked_before_it_runs(
+    stream: Callable[..., Any], columns: list[str], message: str
+) -> None:
+    assert message in failure_of(stream(*columns, ends=False))
 
 
 # Frames.
@@ -150,8 +152,8 @@ def test_a_partition_of_the_row_counts_before_its_key(
     # Java's partitioner puts "21" into partition 0 of 4, and "abc" into 3.
     rows = "('21', 'chosen', 2), ('21', 'by key', CAST(NULL AS INT)), ('abc', 'by key too', CAST(NULL AS INT))"
     write(session.sql(f"SELECT * FROM VALUES {rows} AS t(key, value, partition)"), topic=topic)
-    found = [values(servers, topic, number) for number in range(4)]
-    assert found == [[b"by key"], [], [b"chosen"], [b"by key too"]]
+    values_by_partition = [values(servers, topic, number) for number in range(4)]
+    assert values_by_partition == [[b"by key"], [], [b"chosen"], [b"by key too"]]
 
 
 def test_rows_without_key_are_spread_over_all_partitions(
@@ -159,9 +161,9 @@ def test_rows_without_key_are_spread_over_all_partitions(
 ) -> None:
     topic = create_topic(3)
     write(session.range(300).selectExpr("CAST(id AS STRING) AS value"), topic=topic)
-    found = [values(servers, topic, number) for number in range(3)]
-    assert sorted(int(one or b"") for part in found for one in part) == list(range(300))
-    assert {len(part) for part in found} <= {99, 100, 101}
+    values_by_partition = [values(servers, topic, number) for number in range(3)]
+    assert sorted(int(value or b"") for part in values_by_partition for value in part) == list(range(300))
+    assert {len(part) for part in values_by_partition} <= {99, 100, 101}
 
 
 def test_rows_go_to_many_topics_by_their_column(
@@ -172,8 +174,8 @@ def test_rows_go_to_many_topics_by_their_column(
         f"IF(id % 2 = 0, '{topics[0]}', '{topics[1]}') AS topic", "CAST(id AS STRING) AS value"
     )
     write(frame, kafka__compression__type="lz4")
-    even = [int(one or b"") for number in range(2) for one in values(servers, topics[0], number)]
-    odd = [int(one or b"") for one in values(servers, topics[1])]
+    even = [int(value or b"") for number in range(2) for value in values(servers, topics[0], number)]
+    odd = [int(value or b"") for value in values(servers, topics[1])]
     assert (sorted(even), sorted(odd)) == (list(range(0, 100, 2)), list(range(1, 100, 2)))
 
 

@@ -46,8 +46,8 @@ def _create_topic(broker: KafkaBroker, topic: str, *, replicas: int = 1, config:
 
 
 def _log_start(broker: KafkaBroker, topic: str) -> int:
-    admin, place = _admin(broker), TopicPartition(topic, 0)
-    return int(admin.list_offsets({place: OffsetSpec.earliest()})[place].result(_WAIT_S).offset)
+    admin, partition = _admin(broker), TopicPartition(topic, 0)
+    return int(admin.list_offsets({partition: OffsetSpec.earliest()})[partition].result(_WAIT_S).offset)
 
 
 def _write(broker: KafkaBroker, topic: str, *, timestamp_ms: int = 0) -> None:

@@ -197,12 +197,12 @@ def test_the_server_has_none_of_root_s_rights(server: EmbeddedPostgres, tmp_path
     with psycopg.connect(server.dsn, autocommit=True) as connection:
         connection.execute("CREATE TEMP TABLE said (line text)")
         connection.execute("COPY said FROM PROGRAM 'cat /proc/self/status' (DELIMITER E'\\x01')")
-        said = dict(line.split(":\t") for (line,) in connection.execute("SELECT line FROM said") if ":\t" in line)
+        status = dict(line.split(":\t") for (line,) in connection.execute("SELECT line FROM said") if ":\t" in line)
         # The bounding set is what could be had at most; nothing of it is.
-        assert {said[name] for name in ("CapInh", "CapPrm", "CapEff", "CapAmb")} == {"0" * 16}
-        assert "0" not in said["Uid"].split()
-        assert "0" not in said["Gid"].split()
-        assert "0" not in said["Groups"].split()
+        assert {status[name] for name in ("CapInh", "CapPrm", "CapEff", "CapAmb")} == {"0" * 16}
+        assert "0" not in status["Uid"].split()
+        assert "0" not in status["Gid"].split()
+        assert "0" not in status["Groups"].split()
         for statement in (
             f"COPY said FROM '{secret}'",
             f"COPY (SELECT 1) TO '{planted}'",

@@ -108,9 +108,9 @@ def test_what_a_signal_to_all_processes_breaks_is_no_failure(
         ask()
         raise error
     assert pipeline.is_asked
-    said = " ".join(capsys.readouterr().err.split())
-    assert "SIGTERM ended Spark as well; the next start goes on from what the ledger has" in said
-    assert f"({type(error).__name__}: {error})" in said
+    message = " ".join(capsys.readouterr().err.split())
+    assert "SIGTERM ended Spark as well; the next start goes on from what the ledger has" in message
+    assert f"({type(error).__name__}: {error})" in message
 
 
 @pytest.mark.parametrize(
@@ -184,20 +184,20 @@ def test_a_stop_is_asked_for_though_nobody_reads_what_is_said_of_it() -> None:
     """As in ``directkafka run f.toml 2>&1 | tee log``, where Ctrl-C ends tee as well."""
     read, written = os.pipe()
     os.close(read)
-    found = subprocess.run(
+    process = subprocess.run(
         [sys.executable, "-c", STOPPED_UNHEARD], stderr=written, stdout=subprocess.PIPE, text=True, check=False
     )
     os.close(written)
-    assert (found.returncode, found.stdout) == (0, "True\n")
+    assert (process.returncode, process.stdout) == (0, "True\n")
 
 
 def test_a_stop_is_asked_for_before_a_word_is_said_of_it(monkeypatch: pytest.MonkeyPatch) -> None:
-    said: list[bool] = []
+    asked_before_messages: list[bool] = []
     pipeline: Any = Stopping()
-    monkeypatch.setattr(module, "say", lambda _: said.append(pipeline.is_asked))
+    monkeypatch.setattr(module, "say", lambda _: asked_before_messages.append(pipeline.is_asked))
     with stopped_by_signals(pipeline):
         ask()
-    assert said == [True]
+    assert asked_before_messages == [True]
 
 
 def test_a_log_whose_last_lines_cannot_be_shown_does_not_hide_what_ended_the_run(

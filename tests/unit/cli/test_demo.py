@@ -29,7 +29,7 @@ def test_what_is_printed_tells_a_running_pipeline_from_its_starts() -> None:
         records_in=1_000, rows_out=1_000, lost=0, doubled=0, totals_equal=True, kills=3, kills_wanted=3,
         records_per_second=100, seconds=60,
     )  # fmt: skip
-    shown = {one["what"]: one["value"] for one in result.as_records()}
+    shown = {record["what"]: record["value"] for record in result.as_records()}
     assert shown["records per second, once it runs"] == 100
     assert shown["seconds at that rate"] == 10
     assert shown["seconds with 3 kills and 4 starts of Spark"] == 60

@@ -201,15 +201,15 @@ def test_commands_print_through_one_place() -> None:
     folder = Path(output.__file__).parent
     files = [path for path in folder.rglob("*.py") if path != Path(output.__file__)]
     prints = {path.name: re.findall(r"\bmessages\.print\b|\bsys\.std(?:out|err)\b", path.read_text()) for path in files}
-    assert {name: found for name, found in prints.items() if found} == {}
+    assert {name: matches for name, matches in prints.items() if matches} == {}
 
 
 def test_a_message_that_nobody_reads_ends_nothing() -> None:
     read, written = os.pipe()
     os.close(read)
     program = "from directkafka.cli.output import say; say('one'); say('two'); print('went on')"
-    found = subprocess.run(
+    process = subprocess.run(
         [sys.executable, "-c", program], stderr=written, stdout=subprocess.PIPE, text=True, check=False
     )
     os.close(written)
-    assert (found.returncode, found.stdout) == (0, "went on\n")
+    assert (process.returncode, process.stdout) == (0, "went on\n")

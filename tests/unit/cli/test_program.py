@@ -49,9 +49,9 @@ def test_an_error_becomes_its_exit_code_and_a_message_on_stderr(
     with pytest.raises(SystemExit) as ended:
         program.main()
     assert ended.value.code == code
-    said = capsys.readouterr()
-    assert said.out == ""
-    assert "error" in said.err
+    output = capsys.readouterr()
+    assert output.out == ""
+    assert "error" in output.err
 
 
 def test_brackets_in_a_message_are_no_markup(
@@ -67,11 +67,11 @@ def test_brackets_in_a_message_are_no_markup(
 
 
 ERRORS = [
-    found
+    member
     for module in (errors, kafka_errors, data_loss, streams)
-    for found in vars(module).values()
-    if isinstance(found, type) and issubclass(found, DirectKafkaError) and found.__module__ == module.__name__
-    if not found.__name__.startswith("_")
+    for member in vars(module).values()
+    if isinstance(member, type) and issubclass(member, DirectKafkaError) and member.__module__ == module.__name__
+    if not member.__name__.startswith("_")
 ]
 
 
@@ -80,14 +80,14 @@ def test_every_error_shows_hostile_values_as_text(
     error_type: type[DirectKafkaError], monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
     """In each of its fields that is a text, or a sequence of texts."""
-    for value in (one for name, one in HOSTILE.items() if name != "a million lines"):
-        named = {one.name: _hostile(one, value) for one in dataclasses.fields(error_type)}
+    for value in (text for name, text in HOSTILE.items() if name != "a million lines"):
+        named = {field.name: _hostile(field, value) for field in dataclasses.fields(error_type)}
         with pytest.raises(SystemExit):
             run_main(error_type(**named), monkeypatch)
-        said = capsys.readouterr()
-        assert said.out == ""
-        assert_harmless(said.err)
-        assert [line for line in said.err.splitlines() if not line.startswith(("error ", "    "))] == []
+        output = capsys.readouterr()
+        assert output.out == ""
+        assert_harmless(output.err)
+        assert [line for line in output.err.splitlines() if not line.startswith(("error ", "    "))] == []
 
 
 def _hostile(field: dataclasses.Field[object], value: str) -> object:
@@ -111,9 +111,9 @@ def test_what_nobody_foresaw_is_shown_as_text_too(
         with pytest.raises(SystemExit) as ended:
             run_main(ValueError(value), monkeypatch)
         assert ended.value.code == 1
-        said = capsys.readouterr().err
-        assert_harmless(said)
-        assert "test_program.py" in said, "where it happened"
+        message = capsys.readouterr().err
+        assert_harmless(message)
+        assert "test_program.py" in message, "where it happened"
 
 
 def command(*arguments: str, folder: Path) -> subprocess.CompletedProcess[str]:
@@ -154,10 +154,15 @@ def test_help_and_version_are_data(tmp_path: Path) -> None:
     ("typed", "offered"), [("directkafka re", "reset"), ("directkafka reset --to-", "--to-datetime")]
 )
 def test_a_shell_completes_commands_and_options(typed: str, offered: str, tmp_path: Path) -> None:
-    place = len(typed.split()) - 1
+    word_index = len(typed.split()) - 1
     done = subprocess.run(
         [Path(sys.executable).with_name("directkafka")],
-        env={**os.environ, "_DIRECTKAFKA_COMPLETE": "complete_bash", "COMP_WORDS": typed, "COMP_CWORD": str(place)},
+        env={
+            **os.environ,
+            "_DIRECTKAFKA_COMPLETE": "complete_bash",
+            "COMP_WORDS": typed,
+            "COMP_CWORD": str(word_index),
+        },
         capture_output=True,
         text=True,
         timeout=PATIENCE_S,

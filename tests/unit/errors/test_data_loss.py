@@ -51,8 +51,8 @@ def test_a_loss_keeps_its_type_between_processes(error_type: type[DataLossError]
     text = "\n".join(["Traceback", str(error), *Notes.of_this_process().on(error).__notes__])
     for again in (pickle.loads(pickle.dumps(error)), Notes.of_this_process().read(text)):
         assert type(again) is type(error)
-        assert [getattr(again, one.name) for one in fields(error)] == [
-            getattr(error, one.name) for one in fields(error)
+        assert [getattr(again, field.name) for field in fields(error)] == [
+            getattr(error, field.name) for field in fields(error)
         ]
 
 
@@ -68,17 +68,17 @@ def test_an_option_s_error_has_the_condition_in_its_name_and_its_text(error_type
 def types_of_conditions() -> dict[str, type[DirectKafkaError]]:
     """Every type of the module, by its condition, which is a class attribute also where it is a field's default."""
     types: list[Any] = errors_of(conditions)
-    return {one.condition: one for one in types}
+    return {error_type.condition: error_type for error_type in types}
 
 
 def test_there_is_a_type_for_each_condition_of_spark_s_connector_and_for_none_besides_but_ours() -> None:
-    found = types_of_conditions()
-    assert found.keys() == set(SPARK_S) | OURS
-    assert all(found[condition].__name__ == type_name(condition) for condition in found)
+    error_types = types_of_conditions()
+    assert error_types.keys() == set(SPARK_S) | OURS
+    assert all(error_types[condition].__name__ == type_name(condition) for condition in error_types)
 
 
 @pytest.mark.parametrize(
-    ("found", "run_end", "named"),
+    ("error_type", "run_end", "named"),
     [
         (PartitionsDeletedError, None, "MISMATCHED_TOPIC_PARTITIONS_BETWEEN_END_OFFSET_AND_PREFETCHED"),
         (PartitionsDeletedError, 9, "LOST_TOPIC_PARTITIONS_IN_END_OFFSET_WITH_TRIGGER_AVAILABLENOW"),
@@ -97,9 +97,9 @@ def test_there_is_a_type_for_each_condition_of_spark_s_connector_and_for_none_be
     ],
 )
 def test_a_loss_in_an_available_now_run_has_the_name_that_spark_gives_it_there(
-    found: type[DataLossError], run_end: int | None, named: str
+    error_type: type[DataLossError], run_end: int | None, named: str
 ) -> None:
-    error = loss_of_available_now(loss(found), run_end)
+    error = loss_of_available_now(loss(error_type), run_end)
     assert type(error).__name__ == type_name(named)
     assert str(error).startswith(f"[{named}] topic t, partition 3, offsets [5, 9): gone.")
 

@@ -30,15 +30,15 @@ from directkafka.errors.transport import Notes
 
 
 def subclasses(of: type[DirectKafkaError]) -> Iterator[type[DirectKafkaError]]:
-    for one in of.__subclasses__():
+    for subclass in of.__subclasses__():
         # A dataclass with slots is made twice; only the class that its module knows is the real one.
-        if one.__module__ == errors.__name__ and getattr(errors, one.__name__) is one:
-            yield one
-        yield from subclasses(one)
+        if subclass.__module__ == errors.__name__ and getattr(errors, subclass.__name__) is subclass:
+            yield subclass
+        yield from subclasses(subclass)
 
 
-TREE = sorted(set(subclasses(DirectKafkaError)), key=lambda one: one.__name__)
-LEAVES = [one for one in TREE if dataclasses.fields(one)]
+TREE = sorted(set(subclasses(DirectKafkaError)), key=lambda error_type: error_type.__name__)
+LEAVES = [error_type for error_type in TREE if dataclasses.fields(error_type)]
 #: Leaves that are drawn in a module of their own.
 WRITING = errors_of(kafka_errors)
 STREAMING = errors_of(streams)
@@ -48,7 +48,7 @@ SAMPLES = {str: "some text", int: 4711, bool: True, tuple[str, ...]: ("one", "tw
 
 def sample(error_type: type[DirectKafkaError]) -> DirectKafkaError:
     hints = typing.get_type_hints(error_type)
-    values = {one.name: SAMPLES[hints[one.name]] for one in dataclasses.fields(error_type)}
+    values = {field.name: SAMPLES[hints[field.name]] for field in dataclasses.fields(error_type)}
     return error_type(**values)
 
 
@@ -62,21 +62,21 @@ def test_the_tree_at_the_top_of_the_module_names_every_error_under_its_parent() 
             path[depth:] = [name]
             drawn[name] = path[depth - 1] if depth else ""
     assert drawn.pop("DirectKafkaError") == ""
-    assert drawn == {one.__name__: one.__base__.__name__ for one in TREE if one.__base__}
+    assert drawn == {error_type.__name__: error_type.__base__.__name__ for error_type in TREE if error_type.__base__}
 
 
 def test_the_tree_of_writing_names_every_error_of_its_module() -> None:
     words = (kafka_errors.__doc__ or "").partition("A refusal")[0].split()
     drawn = {word for word in words if word.endswith("Error")}
-    assert drawn == {one.__name__ for one in WRITING} | {"KafkaError"}
-    assert {one.__base__ for one in WRITING} == {KafkaError, BrokerResponseError}
+    assert drawn == {error_type.__name__ for error_type in WRITING} | {"KafkaError"}
+    assert {error_type.__base__ for error_type in WRITING} == {KafkaError, BrokerResponseError}
 
 
 def test_the_tree_of_streams_names_every_error_of_its_module_under_its_parent() -> None:
     names = re.findall(r"^(.*)\b(\w+Error)\b", streams.__doc__ or "", re.MULTILINE)
     drawn = {name for branch, name in names if "──" in branch}
-    parents = {one.__base__.__name__ for one in STREAMING} - {"DirectKafkaError"}
-    assert drawn == {one.__name__ for one in STREAMING} | parents | {"StoreError"}
+    parents = {error_type.__base__.__name__ for error_type in STREAMING} - {"DirectKafkaError"}
+    assert drawn == {error_type.__name__ for error_type in STREAMING} | parents | {"StoreError"}
 
 
 @pytest.mark.parametrize("error_type", LEAVES)
@@ -95,7 +95,7 @@ def test_a_message_shows_what_the_fields_hold(error_type: type[DirectKafkaError]
     assert error.args == (message,)
     assert "{" not in message
     named = {field for _, field, _, _ in string.Formatter().parse(error_type.template) if field}
-    assert named <= {one.name for one in dataclasses.fields(error_type)}
+    assert named <= {declared_field.name for declared_field in dataclasses.fields(error_type)}
 
 
 @pytest.mark.parametrize("error_type", LEAVES)

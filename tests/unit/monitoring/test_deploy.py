@@ -38,8 +38,8 @@ def test_panels_of_the_board_do_not_lie_on_each_other_and_fill_its_width() -> No
     panels = json.loads((DEPLOY / "grafana.json").read_text())["panels"]
     cells = [
         (x, y)
-        for place in (panel["gridPos"] for panel in panels)
-        for x in range(place["x"], place["x"] + place["w"])
-        for y in range(place["y"], place["y"] + place["h"])
+        for rectangle in (panel["gridPos"] for panel in panels)
+        for x in range(rectangle["x"], rectangle["x"] + rectangle["w"])
+        for y in range(rectangle["y"], rectangle["y"] + rectangle["h"])
     ]
     assert len(cells) == len(set(cells)) == 24 * (1 + max(y for _, y in cells))

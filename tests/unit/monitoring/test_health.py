@@ -53,14 +53,14 @@ def test_a_pipeline_that_has_ended_is_well_and_one_that_failed_is_not() -> None:
 def test_a_pipeline_is_ready_once_its_first_plan_is_made_and_while_nothing_fails(
     step: Step, fields: dict[str, Any], fault: str | None
 ) -> None:
-    found = readiness([(view(step, **fields), 1.0)])
-    assert (found.is_healthy, found.pipelines[0]["fault"]) == (fault is None, fault)
+    health = readiness([(view(step, **fields), 1.0)])
+    assert (health.is_healthy, health.pipelines[0]["fault"]) == (fault is None, fault)
 
 
 def test_a_plan_that_takes_long_waits_for_kafka() -> None:
     assert readiness([(view(Step.PLAN), 4.0)]).is_healthy
-    found = readiness([(view(Step.PLAN), 6.0)])
-    assert (found.is_healthy, found.pipelines[0]["fault"]) == (
+    health = readiness([(view(Step.PLAN), 6.0)])
+    assert (health.is_healthy, health.pipelines[0]["fault"]) == (
         False,
         "has been planning for more than 5 s: Kafka or the ledger does not answer",
     )

@@ -45,30 +45,32 @@ def position(partition: int, *, current: int | None, end: int, age_s: float | No
 
 
 def test_each_count_has_its_name_and_labels() -> None:
-    found = samples(pipeline_metrics([VIEW]))
-    assert found["directkafka_batches_total", ("flights",)] == 5
-    assert found["directkafka_records_read_total", ("flights", "air")] == 100
-    assert found["directkafka_bytes_read_total", ("flights", "air")] == 2_000
-    assert found["directkafka_rows_written_total", ("flights", "sqlite:a", "flights")] == 98
-    assert found["directkafka_dead_letters_total", ("flights",)] == 2
-    assert found["directkafka_retries_total", ("flights", "StoreUnavailableError")] == 4
-    assert found["directkafka_last_commit_timestamp_seconds", ("flights",)] == 1_700_000_000.5
-    assert found["directkafka_generation", ("flights",)] == 3
-    assert found["directkafka_paused", ("flights",)] == 1
+    metrics = samples(pipeline_metrics([VIEW]))
+    assert metrics["directkafka_batches_total", ("flights",)] == 5
+    assert metrics["directkafka_records_read_total", ("flights", "air")] == 100
+    assert metrics["directkafka_bytes_read_total", ("flights", "air")] == 2_000
+    assert metrics["directkafka_rows_written_total", ("flights", "sqlite:a", "flights")] == 98
+    assert metrics["directkafka_dead_letters_total", ("flights",)] == 2
+    assert metrics["directkafka_retries_total", ("flights", "StoreUnavailableError")] == 4
+    assert metrics["directkafka_last_commit_timestamp_seconds", ("flights",)] == 1_700_000_000.5
+    assert metrics["directkafka_generation", ("flights",)] == 3
+    assert metrics["directkafka_paused", ("flights",)] == 1
 
 
 def test_durations_are_a_histogram_whose_buckets_contain_the_smaller_ones() -> None:
-    found = samples(pipeline_metrics([VIEW]))
+    metrics = samples(pipeline_metrics([VIEW]))
     name = "directkafka_batch_duration_seconds"
-    buckets = [found[f"{name}_bucket", ("flights", "write", str(bound))] for bound in DURATION_BUCKETS_S]
+    buckets = [metrics[f"{name}_bucket", ("flights", "write", str(bound))] for bound in DURATION_BUCKETS_S]
     assert buckets == [0.0] * 4 + [1.0] * 11
-    assert found[f"{name}_bucket", ("flights", "write", "+Inf")] == found[f"{name}_count", ("flights", "write")] == 2
-    assert found[f"{name}_sum", ("flights", "write")] == pytest.approx(700.2)
+    assert (
+        metrics[f"{name}_bucket", ("flights", "write", "+Inf")] == metrics[f"{name}_count", ("flights", "write")] == 2
+    )
+    assert metrics[f"{name}_sum", ("flights", "write")] == pytest.approx(700.2)
 
 
 def test_a_pipeline_that_has_done_nothing_has_counts_of_zero_and_no_generation() -> None:
-    found = samples(pipeline_metrics([StatusView(pipeline="flights")]))
-    assert found == {
+    metrics = samples(pipeline_metrics([StatusView(pipeline="flights")]))
+    assert metrics == {
         ("directkafka_batches_total", ("flights",)): 0,
         ("directkafka_dead_letters_total", ("flights",)): 0,
         ("directkafka_paused", ("flights",)): 0,
@@ -81,25 +83,25 @@ def test_lag_is_told_by_partition_and_the_largest_by_pipeline() -> None:
         position(1, current=9, end=9, age_s=0.0),
         position(2, current=None, end=2, age_s=None),
     )
-    found = samples(lag_metrics([(VIEW, [LagView(cluster_id="c", taken_s=time.monotonic(), positions=positions)])]))
+    metrics = samples(lag_metrics([(VIEW, [LagView(cluster_id="c", taken_s=time.monotonic(), positions=positions)])]))
     group, places = ("c", "flights"), [("c", "flights", "air", str(number)) for number in range(3)]
     name = "kafka_consumergroup_group"
-    assert [found.get((f"{name}_offset", place)) for place in places] == [4, 9, None]
-    assert [found[f"{name}_lag", place] for place in places] == [6, 0, 2]
-    assert found[f"{name}_lag_seconds", places[0]] == pytest.approx(3.0, abs=0.5)
-    assert found[f"{name}_lag_seconds", places[1]] == 0
-    assert (f"{name}_lag_seconds", places[2]) not in found
-    assert found[f"{name}_max_lag", group] == 6
-    assert found[f"{name}_max_lag_seconds", group] == pytest.approx(3.0, abs=0.5)
-    assert [found["kafka_partition_latest_offset", ("c", "air", str(number))] for number in range(3)] == [10, 9, 2]
-    assert [found["kafka_partition_earliest_offset", ("c", "air", str(number))] for number in range(3)] == [0, 0, 0]
-    assert all(value >= 0 and not math.isnan(value) for value in found.values())
+    assert [metrics.get((f"{name}_offset", labels)) for labels in places] == [4, 9, None]
+    assert [metrics[f"{name}_lag", labels] for labels in places] == [6, 0, 2]
+    assert metrics[f"{name}_lag_seconds", places[0]] == pytest.approx(3.0, abs=0.5)
+    assert metrics[f"{name}_lag_seconds", places[1]] == 0
+    assert (f"{name}_lag_seconds", places[2]) not in metrics
+    assert metrics[f"{name}_max_lag", group] == 6
+    assert metrics[f"{name}_max_lag_seconds", group] == pytest.approx(3.0, abs=0.5)
+    assert [metrics["kafka_partition_latest_offset", ("c", "air", str(number))] for number in range(3)] == [10, 9, 2]
+    assert [metrics["kafka_partition_earliest_offset", ("c", "air", str(number))] for number in range(3)] == [0, 0, 0]
+    assert all(value >= 0 and not math.isnan(value) for value in metrics.values())
 
 
 def test_an_unread_record_grows_older_where_kafka_cannot_be_asked_again() -> None:
     positions = (position(0, current=4, end=10, age_s=3.0), position(1, current=9, end=9, age_s=0.0))
     view = LagView(cluster_id="c", taken_s=100.0, positions=positions)
-    assert [found.lag_seconds for found in view.aged(107.0)] == [10.0, 0.0]
+    assert [aged_position.lag_seconds for aged_position in view.aged(107.0)] == [10.0, 0.0]
 
 
 def test_two_pipelines_of_one_topic_have_its_ends_once() -> None:

@@ -142,8 +142,8 @@ def traceparent(number: int) -> bytes:
 
 def test_each_trace_is_linked_once_up_to_a_limit() -> None:
     records = [[("traceparent", traceparent(1 + number % 300))] for number in range(1_000)]
-    found = [link.context.trace_id for link in links_of(records)]
-    assert found == list(range(1, LINKS_MAX + 1))
+    trace_ids = [link.context.trace_id for link in links_of(records)]
+    assert trace_ids == list(range(1, LINKS_MAX + 1))
     assert len(list(links_of(records[:1] * 5))) == 1
 
 

@@ -34,15 +34,17 @@ def two_batches(folder: Path) -> Checkpoint:
 
 def test_the_newest_batch_is_shown_with_where_it_begins_and_whether_it_is_done(tmp_path: Path) -> None:
     shared = {"batch": 4, "committed": False, "planned_at": "2023-11-14T22:13:20+00:00", "source": "0", "topic": "air"}
-    assert [found.as_record() for found in look_at_checkpoint(two_batches(tmp_path))] == [
+    assert [planned_range.as_record() for planned_range in look_at_checkpoint(two_batches(tmp_path))] == [
         shared | {"partition": 0, "from_offset": 5, "until_offset": 9},
         shared | {"partition": 1, "from_offset": None, "until_offset": 3},
     ]
 
 
 def test_all_batches_that_are_kept_are_shown_on_wish(tmp_path: Path) -> None:
-    found = look_at_checkpoint(two_batches(tmp_path), every_batch=True)
-    assert [(one.batch, one.is_committed, one.partition) for one in found] == [
+    planned_ranges = look_at_checkpoint(two_batches(tmp_path), every_batch=True)
+    assert [
+        (planned_range.batch, planned_range.is_committed, planned_range.partition) for planned_range in planned_ranges
+    ] == [
         (3, True, 0),
         (4, False, 0),
         (4, False, 1),

@@ -21,9 +21,9 @@ def entry(total_rows: Mapping[str, int]) -> LedgerEntry:
 
 def test_the_sinks_of_a_ledger_are_those_whose_rows_it_counts() -> None:
     store = FakeStore(World(), "a")
-    found = entry({"rejected": 1, "flights": 2, FORGOTTEN: 7, SKIPPED: 9})
-    assert [table.name for table in NamedSink.of_entry(found, store)] == ["flights", "rejected"]
-    assert {table.store.identity for table in NamedSink.of_entry(found, store)} == {"a"}
+    ledger_entry = entry({"rejected": 1, "flights": 2, FORGOTTEN: 7, SKIPPED: 9})
+    assert [table.name for table in NamedSink.of_entry(ledger_entry, store)] == ["flights", "rejected"]
+    assert {table.store.identity for table in NamedSink.of_entry(ledger_entry, store)} == {"a"}
 
 
 def test_a_pipeline_that_has_written_nothing_has_one_sink_without_a_table() -> None:

@@ -80,19 +80,19 @@ def test_a_partition_s_lag_is_counted_from_its_ledger_and_its_age_from_the_first
 
 def test_an_age_that_could_not_be_found_is_not_told_as_none() -> None:
     seen = snapshot(p0=(3, 20))
-    [found] = partition_positions(seen, {place(0): 5}, unread_ranges(seen, {place(0): 5}), {})
-    assert (found.lag, found.lag_seconds) == (15, None)
+    [position] = partition_positions(seen, {place(0): 5}, unread_ranges(seen, {place(0): 5}), {})
+    assert (position.lag, position.lag_seconds) == (15, None)
 
 
 def test_a_pipeline_that_has_read_nothing_is_behind_from_where_it_would_start() -> None:
     seen = snapshot(p0=(3, 20))
-    [found] = partition_positions(seen, {}, [OffsetRange("flights", 0, 12, 20)], {place(0): NOW_MS})
-    assert (found.current, found.lag) == (None, 8)
+    [position] = partition_positions(seen, {}, [OffsetRange("flights", 0, 12, 20)], {place(0): NOW_MS})
+    assert (position.current, position.lag) == (None, 8)
 
 
 def test_a_partition_that_is_gone_has_only_what_the_ledger_says() -> None:
-    [found] = partition_positions(snapshot(), {place(0): 9}, [], {})
-    assert found.as_record() == {
+    [position] = partition_positions(snapshot(), {place(0): 9}, [], {})
+    assert position.as_record() == {
         "topic": "flights", "partition": 0, "earliest": None, "current": 9, "end": None, "lag": None,
         "lag_seconds": None,
     }  # fmt: skip
@@ -101,11 +101,13 @@ def test_a_partition_that_is_gone_has_only_what_the_ledger_says() -> None:
 def test_neither_a_log_that_was_cut_nor_a_clock_that_is_ahead_makes_a_lag_negative() -> None:
     seen = snapshot(p0=(0, 5))
     current = {place(0): 9}
-    [found] = partition_positions(seen, current, unread_ranges(seen, current), {place(0): NOW_MS + 10_000})
-    assert (found.lag, found.lag_seconds) == (0, 0.0)
+    [position] = partition_positions(seen, current, unread_ranges(seen, current), {place(0): NOW_MS + 10_000})
+    assert (position.lag, position.lag_seconds) == (0, 0.0)
 
 
 def test_ledgers_alone_say_the_lowest_of_what_they_have_and_nothing_of_kafka() -> None:
-    found = positions_in_ledgers([entry({0: 5, 1: 7}, starts={0: 2, 1: 7}, batch_id=4), entry({0: 2, 1: 7})])
-    assert [(position.partition, position.current) for position in found] == [(0, 2), (1, 7)]
-    assert {position.earliest or position.end or position.lag or position.lag_seconds for position in found} == {None}
+    positions = positions_in_ledgers([entry({0: 5, 1: 7}, starts={0: 2, 1: 7}, batch_id=4), entry({0: 2, 1: 7})])
+    assert [(position.partition, position.current) for position in positions] == [(0, 2), (1, 7)]
+    assert {position.earliest or position.end or position.lag or position.lag_seconds for position in positions} == {
+        None
+    }

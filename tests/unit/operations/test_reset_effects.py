@@ -32,7 +32,10 @@ def test_a_timestamp_is_a_time_or_nothing(at_ms: int | None, shown: str | None) 
 
 
 def test_totals_are_those_of_one_table_in_one_store_and_unknown_rows_make_them_unknown() -> None:
-    found = totals([effect("a", 0), effect("a", 1), effect("b", 0), effect("b", 1, rows=None)])
-    assert [(total["store"], total["offsets"], total["rows"]) for total in found] == [("a", 10, 6), ("b", 10, None)]
-    assert [total["records_max"] for total in found] == [8, 8]
-    assert all(total.keys() == effect().as_record().keys() for total in found)
+    table_totals = totals([effect("a", 0), effect("a", 1), effect("b", 0), effect("b", 1, rows=None)])
+    assert [(total["store"], total["offsets"], total["rows"]) for total in table_totals] == [
+        ("a", 10, 6),
+        ("b", 10, None),
+    ]
+    assert [total["records_max"] for total in table_totals] == [8, 8]
+    assert all(total.keys() == effect().as_record().keys() for total in table_totals)

@@ -209,7 +209,7 @@ def other_value(spec: OptionSpec) -> tuple[Mapping[str, object], object]:
     if spec.kind == "boolean":
         return {}, spec.default != "true"
     if spec.kind == "choice":
-        return {}, next(one for one in spec.choices if one != spec.default)
+        return {}, next(choice for choice in spec.choices if choice != spec.default)
     return {}, "77" if spec.kind in ("integer", "duration") else "something"
 
 
@@ -227,7 +227,7 @@ def test_a_setting_that_is_taken_is_in_what_is_made_of_it_and_not_warned_of(
             return str(error)
 
     for name in (spec.name, *spec.aliases):
-        params = {one: text for one, text in beside.items() if one not in (spec.name, *spec.aliases)}
+        params = {setting: text for setting, text in beside.items() if setting not in (spec.name, *spec.aliases)}
         with_it = made({**params, name: value})
         assert isinstance(with_it, ClientOptions), with_it
         assert with_it != made({**beside}), name
@@ -238,7 +238,7 @@ def test_every_field_of_the_options_is_read_somewhere() -> None:
     """What is parsed and kept has an effect; see also ``test_a_setting_that_is_taken...``."""
     root = Path(directkafka.__file__).parent
     texts = [path.read_text() for path in root.rglob("*.py") if path.relative_to(root).parts[0] != "options"]
-    fields = [one.name for one in dataclasses.fields(ClientOptions)]
+    fields = [field.name for field in dataclasses.fields(ClientOptions)]
     unread = [name for name in fields if not any(re.search(rf"\.{name}\b", text) for text in texts)]
     assert not unread
 
@@ -297,13 +297,13 @@ def test_what_holds_secrets_shows_them_in_no_form() -> None:
 
 def test_every_type_of_options_is_looked_at_for_secrets() -> None:
     """A field that is a text, or texts by name, and is called like a secret is none of the plain ones."""
-    found = []
+    option_types = []
     for module_info in pkgutil.iter_modules(directkafka.options.__path__, "directkafka.options."):
-        for one in vars(importlib.import_module(module_info.name)).values():
-            if dataclasses.is_dataclass(one) and isinstance(one, type) and one.__module__ == module_info.name:
-                found.append(one)
-    assert ClientOptions in found
-    for one in found:
-        for field in dataclasses.fields(one):
+        for member in vars(importlib.import_module(module_info.name)).values():
+            if dataclasses.is_dataclass(member) and isinstance(member, type) and member.__module__ == module_info.name:
+                option_types.append(member)
+    assert ClientOptions in option_types
+    for option_type in option_types:
+        for field in dataclasses.fields(option_type):
             if re.search("password|secret|token$|(^|_)key$", field.name) and "Secret" not in str(field.type):
-                assert not field.repr, f"{one.__name__}.{field.name}"
+                assert not field.repr, f"{option_type.__name__}.{field.name}"

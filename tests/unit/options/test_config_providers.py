@@ -55,7 +55,7 @@ def test_a_relative_path_begins_at_the_folder_that_is_given(folder: Path) -> Non
 
 
 @pytest.mark.parametrize(
-    ("place", "reason"),
+    ("reference", "reason"),
     [
         ("env:NOWHERE", "the environment variable NOWHERE is not set"),
         ("file:FOLDER/kafka.properties", "expected ${file:PATH:KEY}"),
@@ -75,13 +75,13 @@ def test_a_relative_path_begins_at_the_folder_that_is_given(folder: Path) -> Non
         ("file:FOLDER/large:key", "has more than 1048576 bytes"),
     ],
 )
-def test_a_place_without_a_value_is_told_and_no_value_is_shown(folder: Path, place: str, reason: str) -> None:
+def test_a_place_without_a_value_is_told_and_no_value_is_shown(folder: Path, reference: str, reason: str) -> None:
     (folder / "circle").symlink_to(folder / "circle")
     (folder / "bytes").write_bytes(b"hunter2\xff")
     (folder / "escape").write_text("key = hunter2 \\uXYZ")
     (folder / "large").write_text("x" * (1024 * 1024 + 1))
     with pytest.raises(ValueNotProvidedError) as caught:
-        value_at(place.replace("FOLDER", str(folder)), environment={"PASSWORD": "hunter2"})
+        value_at(reference.replace("FOLDER", str(folder)), environment={"PASSWORD": "hunter2"})
     assert reason in str(caught.value)
     assert "hunter" not in str(caught.value)
     assert caught.value.__cause__ is None or "hunter" not in str(caught.value.__cause__)
@@ -118,8 +118,8 @@ def test_what_may_be_read_is_bounded_as_kafka_bounds_it(folder: Path) -> None:
         "config.providers.env.param.allowlist.pattern": "KAFKA_.*",
     }
     assert texts({**params, "x": f"${{dir:{folder}/allowed:own}}"})["x"] == "mine"
-    for place in (f"${{dir:{folder}:password}}", f"${{dir:{folder}/allowed:link}}"):
-        assert "is outside allowed.paths" in refused({**params, "x": place}).reason
+    for reference in (f"${{dir:{folder}:password}}", f"${{dir:{folder}/allowed:link}}"):
+        assert "is outside allowed.paths" in refused({**params, "x": reference}).reason
     assert texts({**params, "x": "${env:KAFKA_USER}"}, KAFKA_USER="ann")["x"] == "ann"
     told = refused({**params, "x": "${env:PASSWORD}"}, PASSWORD="hunter2").reason
     assert told == "the environment variable PASSWORD is not one of allowlist.pattern"

@@ -65,7 +65,7 @@ def test_a_strategy_takes_topics_partitions_and_offsets_in_every_form(
     strategy: Subscribe | SubscribePattern | Assign, read: Strategy, offsets: dict[TopicPartition, int] | None
 ) -> None:
     options = ConsumerOptions.read(replace(strategy, offsets=offsets))
-    expected = {one: Exact(offset) for one, offset in (offsets or {}).items()}
+    expected = {partition: Exact(offset) for partition, offset in (offsets or {}).items()}
     assert (options.strategy, dict(options.offsets)) == (read, expected)
 
 
@@ -136,9 +136,9 @@ class EvenPartitions(ConsumerStrategy):
 
     def choose(self, topics: Mapping[str, int]) -> Iterable[TopicPartition]:
         return [
-            TopicPartition(topic, one)
+            TopicPartition(topic, partition)
             for topic, count in topics.items()
-            for one in range(0, count, 2)
+            for partition in range(0, count, 2)
             if not topic.startswith("other")
         ]
 

@@ -14,7 +14,7 @@ SERVERS = {"bootstrap.servers": "one:9092"}
 
 def test_a_producers_names_are_read_without_a_warning(caplog: pytest.LogCaptureFixture) -> None:
     with caplog.at_level(logging.WARNING):
-        found = TransactionOptions.from_kafka_params(
+        options = TransactionOptions.from_kafka_params(
             {
                 **SERVERS,
                 "compression.type": "lz4",
@@ -24,7 +24,7 @@ def test_a_producers_names_are_read_without_a_warning(caplog: pytest.LogCaptureF
                 "request.timeout.ms": 7,
             }
         )
-    assert (found.producer.compression, found.timeout_ms, found.client.request_timeout_ms) == ("lz4", 5_000, 7)
+    assert (options.producer.compression, options.timeout_ms, options.client.request_timeout_ms) == ("lz4", 5_000, 7)
     assert caplog.records == []
 
 

@@ -34,7 +34,7 @@ def test_a_value_of_another_kind_is_refused(name: str, text: str) -> None:
 def test_settings_of_spark_s_cache_of_consumers_are_passed_over_with_a_reason(caplog: pytest.LogCaptureFixture) -> None:
     with caplog.at_level(logging.WARNING, "directkafka"):
         ReadPolicy.from_spark_conf(
-            {f"spark.streaming.kafka.consumer.cache.{one}": "1" for one in ("enabled", "maxCapacity")}
+            {f"spark.streaming.kafka.consumer.cache.{setting}": "1" for setting in ("enabled", "maxCapacity")}
         )
-    [said] = caplog.messages
-    assert "cache.enabled, spark.streaming.kafka.consumer.cache.maxCapacity (executors keep" in said
+    [message] = caplog.messages
+    assert "cache.enabled, spark.streaming.kafka.consumer.cache.maxCapacity (executors keep" in message

@@ -25,19 +25,19 @@ def test_without_an_address_there_is_no_registry() -> None:
 
 
 def test_addresses_lose_their_last_slash() -> None:
-    found = read(url="https://one:8081/, http://localhost/registry/")
-    assert found is not None
-    assert found.urls == ("https://one:8081", "http://localhost/registry")
-    assert found.shown == "https://one:8081, http://localhost/registry"
-    assert found.check_hostname
+    registry = read(url="https://one:8081/, http://localhost/registry/")
+    assert registry is not None
+    assert registry.urls == ("https://one:8081", "http://localhost/registry")
+    assert registry.shown == "https://one:8081, http://localhost/registry"
+    assert registry.check_hostname
 
 
 def test_logins_are_secrets_and_there_is_one() -> None:
-    found = read(url="https://one", basic__auth__user__info="ann:secret-word")
-    assert found is not None
-    assert found.user is not None
-    assert found.user.reveal() == "ann:secret-word"
-    assert "secret-word" not in repr(found)
+    registry = read(url="https://one", basic__auth__user__info="ann:secret-word")
+    assert registry is not None
+    assert registry.user is not None
+    assert registry.user.reveal() == "ann:secret-word"
+    assert "secret-word" not in repr(registry)
     with pytest.raises(OptionError, match="two ways to log in") as caught:
         read(url="https://one", basic__auth__user__info="ann:secret-word", bearer__auth__token="secret-word")
     assert "secret-word" not in str(caught.value)
@@ -69,16 +69,20 @@ def test_a_login_that_cannot_be_sent_is_refused_and_not_shown(given: dict[str, s
 
 
 def test_certificates_are_those_of_kafka_s_options_and_errors_have_their_whole_name() -> None:
-    found = read(url="https://one", ssl__ca__location="/ca.pem", ssl__endpoint__identification__algorithm="none")
-    assert found is not None
-    assert found.trust_store is not None
-    assert (found.trust_store.location, found.trust_store.prefix, found.check_hostname) == ("/ca.pem", PREFIX, False)
+    registry = read(url="https://one", ssl__ca__location="/ca.pem", ssl__endpoint__identification__algorithm="none")
+    assert registry is not None
+    assert registry.trust_store is not None
+    assert (registry.trust_store.location, registry.trust_store.prefix, registry.check_hostname) == (
+        "/ca.pem",
+        PREFIX,
+        False,
+    )
     with pytest.raises(OptionError, match=r"value\.registry\.ssl\.key\.location"):
         read(url="https://one", ssl__key__location="/key.pem")
 
 
 @pytest.mark.parametrize(
-    ("given", "said"),
+    ("given", "error_message"),
     [
         ({"value.format": "avro"}, "is missing: value.format = avro needs the schema, as JSON"),
         (
@@ -102,10 +106,10 @@ def test_certificates_are_those_of_kafka_s_options_and_errors_have_their_whole_n
         ({"value.registry.url": "https://r"}, "there is no value.format"),
     ],
 )
-def test_options_of_payloads_that_make_no_sense_beside_a_registry(given: dict[str, str], said: str) -> None:
+def test_options_of_payloads_that_make_no_sense_beside_a_registry(given: dict[str, str], error_message: str) -> None:
     with pytest.raises(OptionError) as caught:
         read_payloads(RawOptions.read(given))
-    assert said in str(caught.value)
+    assert error_message in str(caught.value)
 
 
 def test_a_payload_under_a_registry_has_a_column_of_schemas() -> None:

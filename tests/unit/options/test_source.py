@@ -365,7 +365,9 @@ EVERY_SPEC = (
 )  # fmt: skip
 
 
-@pytest.mark.parametrize("spec", [one for one in EVERY_SPEC if one.default], ids=lambda one: one.name)
+@pytest.mark.parametrize(
+    "spec", [option_spec for option_spec in EVERY_SPEC if option_spec.default], ids=lambda option_spec: option_spec.name
+)
 def test_a_default_that_is_written_out_is_taken(spec: OptionSpec) -> None:
     # Where reads differ, the page says both: "latest (streaming), earliest (batch)".
     for text in (part.partition(" (")[0] for part in spec.default.split("), ")):

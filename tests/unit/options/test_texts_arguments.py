@@ -31,13 +31,13 @@ def test_true_is_no_number() -> None:
 
 
 def test_whatever_can_be_gone_through_becomes_a_list_once() -> None:
-    assert list_of(int, (one for one in (1, 2)), option="one", wanted="numbers") == [1, 2]
+    assert list_of(int, (number for number in (1, 2)), option="one", wanted="numbers") == [1, 2]
     assert list_of(int, [], option="one", wanted="numbers") == []
 
 
-@pytest.mark.parametrize(("values", "found"), [("12", "str"), (b"12", "bytes"), (3, "int"), ([1, "2"], "str")])
-def test_what_is_no_list_of_the_type_is_refused(values: object, found: str) -> None:
-    with pytest.raises(OptionError, match=f"expected numbers, found {found}"):
+@pytest.mark.parametrize(("values", "type_name"), [("12", "str"), (b"12", "bytes"), (3, "int"), ([1, "2"], "str")])
+def test_what_is_no_list_of_the_type_is_refused(values: object, type_name: str) -> None:
+    with pytest.raises(OptionError, match=f"expected numbers, found {type_name}"):
         list_of(int, values, option="one", wanted="numbers")
 
 

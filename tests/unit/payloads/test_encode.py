@@ -40,8 +40,8 @@ ROWS = pa.array([{"page": 7, "user": "ann"}, {"page": 8, "user": None}, None], K
 
 @pytest.fixture
 def server() -> Iterator[RegistryServer]:
-    with running() as found:
-        yield found
+    with running() as registry_server:
+        yield registry_server
 
 
 def encodings(topic: str | None = "clicks", **options: Any) -> tuple[ColumnEncoding, ...]:
@@ -49,11 +49,11 @@ def encodings(topic: str | None = "clicks", **options: Any) -> tuple[ColumnEncod
     return column_encodings(written_params(given, where="a test"), topic)
 
 
-def values(found: tuple[ColumnEncoding, ...]) -> list[bytes | None]:
+def values(payload_encodings: tuple[ColumnEncoding, ...]) -> list[bytes | None]:
     batch = pa.record_batch({"key": pa.array([b"a", b"b", None]), "value": ROWS})
-    [made] = encoded([batch], pickle.loads(pickle.dumps(found)))
+    [made] = encoded([batch], pickle.loads(pickle.dumps(payload_encodings)))
     assert made.column("key").to_pylist() == [b"a", b"b", None]
-    assert made.schema == encoded_schema(batch.schema, found)
+    assert made.schema == encoded_schema(batch.schema, payload_encodings)
     return made.column("value").to_pylist()  # type: ignore[no-any-return]
 
 
@@ -67,15 +67,15 @@ def test_json_is_an_object_for_each_struct() -> None:
 
 
 def test_avro_by_a_schema_of_its_own() -> None:
-    *found, none = values(encodings(value__format="avro", value__schema=json.dumps(AVRO)))
-    assert [read(raw) for raw in found] == ROWS.to_pylist()[:2]
+    *records, none = values(encodings(value__format="avro", value__schema=json.dumps(AVRO)))
+    assert [read(raw) for raw in records] == ROWS.to_pylist()[:2]
     assert none is None
 
 
 def test_a_registered_schema_s_number_stands_before_each_record(server: RegistryServer) -> None:
     server.answers["POST /subjects/clicks-value"] = 200, {"id": 258}
-    found = encodings(value__format="avro", value__schema=json.dumps(AVRO), value__registry__url=server.url)
-    first, second, none = values(found)
+    payload_encodings = encodings(value__format="avro", value__schema=json.dumps(AVRO), value__registry__url=server.url)
+    first, second, none = values(payload_encodings)
     assert first is not None
     assert first[:5] == b"\0\0\0\1\2"
     assert (read(first[5:]), none) == (ROWS[0].as_py(), None)
@@ -93,11 +93,11 @@ def test_the_registry_s_own_schema_is_used_where_none_is_given(server: RegistryS
 
 def test_json_has_the_number_of_its_schema(server: RegistryServer) -> None:
     server.answers["POST /subjects/pages/versions"] = 200, {"id": 3}
-    found = encodings(
+    payload_encodings = encodings(
         None, value__format="json", value__schema=json.dumps(JSON), value__registry__url=server.url,
         value__registry__subject="pages", value__registry__register="true",
     )  # fmt: skip
-    assert values(found)[0] == b'\0\0\0\0\3{"page":7,"user":"ann"}'
+    assert values(payload_encodings)[0] == b'\0\0\0\0\3{"page":7,"user":"ann"}'
     assert server.posted[0][1]["schemaType"] == "JSON"
 
 
@@ -113,8 +113,8 @@ def test_a_schema_of_another_format_is_refused(server: RegistryServer) -> None:
 
 
 def test_protocol_buffers_by_a_file_of_their_own() -> None:
-    found = encodings(value__format="protobuf", value__schema=PROTO, value__message="Click")
-    assert values(found) == [b"\x08\7\x12\3ann", b"\x08\x08", None]
+    payload_encodings = encodings(value__format="protobuf", value__schema=PROTO, value__message="Click")
+    assert values(payload_encodings) == [b"\x08\7\x12\3ann", b"\x08\x08", None]
 
 
 @pytest.mark.parametrize(("message", "indexes"), [("Click", b"\2\2"), ("Click.In", b"\4\2\0")])
@@ -127,24 +127,26 @@ def test_protocol_buffers_have_the_place_of_their_message_behind_the_number(
     )  # fmt: skip
     rows = pa.record_batch({"value": pa.array([{"page": 1}], pa.struct([("page", pa.int32())]))})
     for schema in ({"value__schema": PROTO}, {}):
-        found = encodings(value__format="protobuf", value__registry__url=server.url, value__message=message, **schema)
-        [made] = encoded([rows], found)
+        payload_encodings = encodings(
+            value__format="protobuf", value__registry__url=server.url, value__message=message, **schema
+        )
+        [made] = encoded([rows], payload_encodings)
         assert made.column("value").to_pylist() == [b"\0\0\0\0\5" + indexes + b"\x08\1"]
     assert server.posted == [("/subjects/clicks-value", {"schema": PROTO, "schemaType": "PROTOBUF"})]
 
 
 def test_rows_whose_records_are_too_many_bytes_are_written_in_parts(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(written, "_BYTES_MAX", 150_000)
-    found = encodings(value__format="avro", value__schema='"string"')
+    payload_encodings = encodings(value__format="avro", value__schema='"string"')
     batch = pa.record_batch({"value": pa.array(["x" * 60_000] * 5), "key": pa.array(list(b"abcde"))})
-    parts = list(encoded([batch], found))
+    parts = list(encoded([batch], payload_encodings))
     assert [part.num_rows for part in parts] == [2, 1, 2]
     assert [key for part in parts for key in part.column("key").to_pylist()] == list(b"abcde")
-    [large] = encoded([batch.slice(0, 1)], found)
+    [large] = encoded([batch.slice(0, 1)], payload_encodings)
     assert large.num_rows == 1
     monkeypatch.setattr(written, "_BYTES_MAX", 50_000)
     with pytest.raises(TooManyBytesError):
-        list(encoded([batch.slice(0, 1)], found))
+        list(encoded([batch.slice(0, 1)], payload_encodings))
 
 
 def test_json_has_its_times_in_utc() -> None:
@@ -161,8 +163,8 @@ def test_what_is_only_checked_registers_nothing(server: RegistryServer) -> None:
         "value.format": "avro", "value.schema": json.dumps(AVRO), "value.registry.url": server.url,
         "value.registry.register": "true",
     }  # fmt: skip
-    [found] = column_encodings(written_params(options, where="a test"), "clicks", may_register=False)
-    assert (found.prefix, found.problem(KIND), server.posted) == (b"", None, [])
+    [encoding] = column_encodings(written_params(options, where="a test"), "clicks", may_register=False)
+    assert (encoding.prefix, encoding.problem(KIND), server.posted) == (b"", None, [])
 
 
 def test_rows_of_many_topics_need_a_subject(server: RegistryServer) -> None:
@@ -195,19 +197,19 @@ def test_options_that_make_no_sense_are_refused(options: dict[str, str], told: s
 
 
 def test_columns_that_cannot_be_encoded_are_told() -> None:
-    found = encodings(value__format="json", key__format="avro", key__schema=json.dumps(AVRO))
-    told = encoding_problems(pa.schema([("key", pa.string()), ("value", pa.string())]), found)
+    payload_encodings = encodings(value__format="json", key__format="avro", key__schema=json.dumps(AVRO))
+    told = encoding_problems(pa.schema([("key", pa.string()), ("value", pa.string())]), payload_encodings)
     assert told == [
         "column 'value' cannot be json: string is no struct, or has parts that JSON has no form for",
         "column 'key' cannot be avro: the schema has record Click, and the rows have string: cast it in the transform",
     ]
-    assert encoding_problems(pa.schema([("value", KIND)]), found) == [
+    assert encoding_problems(pa.schema([("value", KIND)]), payload_encodings) == [
         "there is no column 'key', which key.format is about"
     ]
 
 
 def test_a_value_without_an_encoding_is_an_error_with_its_row_and_field() -> None:
-    found = encodings(value__format="avro", value__schema=json.dumps(AVRO))
+    payload_encodings = encodings(value__format="avro", value__schema=json.dumps(AVRO))
     batch = pa.record_batch({"value": pa.array([{"page": None, "user": "ann"}], KIND)})
     with pytest.raises(UnencodableRowError, match="the value of a row cannot be written as avro: row 0: page is null"):
-        list(encoded([batch], found))
+        list(encoded([batch], payload_encodings))

@@ -22,8 +22,8 @@ AIRPORT = {"type": "enum", "name": "Airport", "symbols": ["IAH"]}
 
 @pytest.fixture
 def server() -> Iterator[RegistryServer]:
-    with running() as found:
-        yield found
+    with running() as registry_server:
+        yield registry_server
 
 
 def payloads_of(server: RegistryServer, **more: str) -> tuple[Payload, ...]:
@@ -35,22 +35,22 @@ def test_the_subject_is_that_of_the_only_topic_and_the_schema_is_one_text(server
     reference = {"name": "Airport", "subject": "airports", "version": 1}
     server.add_version("clicks-value", "latest", 7, CLICK, references=[reference])
     server.add_version("airports", "1", 3, AIRPORT)
-    [found] = with_reader_schemas(payloads_of(server), ["clicks", "clicks"])
-    assert found.type.simple_string() == "struct<at:string>"
-    assert json.loads(found.reader_schema)["fields"][0]["type"]["symbols"] == ["IAH"]
-    assert reader_schema_ids((found,)) == {"value": 7}
-    assert with_reader_schemas((found,), ["clicks"]) == (found,)
+    [payload] = with_reader_schemas(payloads_of(server), ["clicks", "clicks"])
+    assert payload.type.simple_string() == "struct<at:string>"
+    assert json.loads(payload.reader_schema)["fields"][0]["type"]["symbols"] == ["IAH"]
+    assert reader_schema_ids((payload,)) == {"value": 7}
+    assert with_reader_schemas((payload,), ["clicks"]) == (payload,)
     assert len(server.asked) == 2
     # The client knows it by its id.
-    assert with_schemas_of(payloads_of(server), {"value": 7}) == (found,)
-    assert with_schemas_of((found,), {"value": 7, "key": 3}) == (found,)
+    assert with_schemas_of(payloads_of(server), {"value": 7}) == (payload,)
+    assert with_schemas_of((payload,), {"value": 7, "key": 3}) == (payload,)
     assert len(server.asked) == 2
 
 
 def test_a_subject_and_a_version_may_be_named(server: RegistryServer) -> None:
     server.add_version("s", "2", 7, "string")
-    [found] = with_reader_schemas(payloads_of(server, subject="s", version="2"), [])
-    assert found.type.simple_string() == "string"
+    [payload] = with_reader_schemas(payloads_of(server, subject="s", version="2"), [])
+    assert payload.type.simple_string() == "string"
 
 
 @pytest.mark.parametrize("topics", [[], ["a", "b"]])
@@ -60,17 +60,19 @@ def test_with_several_topics_the_subject_must_be_named(topics: list[str], server
 
 
 @pytest.mark.parametrize(
-    ("schema", "more", "said"),
+    ("schema", "more", "error_message"),
     [
         ("null", {}, "version latest of the subject a-value: the schema: is always null"),
         ("string", {"schemaType": "PROTOBUF"}, "it is of type PROTOBUF, not AVRO"),
     ],
 )
-def test_a_schema_that_no_column_is_for_is_told(schema: Any, more: Any, said: str, server: RegistryServer) -> None:
+def test_a_schema_that_no_column_is_for_is_told(
+    schema: Any, more: Any, error_message: str, server: RegistryServer
+) -> None:
     server.add_version("a-value", "latest", 7, schema, **more)
     with pytest.raises(OptionError) as caught:
         with_reader_schemas(payloads_of(server), ["a"])
-    assert said in str(caught.value)
+    assert error_message in str(caught.value)
 
 
 def test_the_topics_that_are_read_are_known_unless_a_pattern_names_them() -> None:

@@ -222,7 +222,7 @@ class FakeCluster:
         return {}
 
     def tasks(self, ranges: Sequence[OffsetRange], snapshot: ClusterSnapshot) -> tuple[Any, ...]:
-        self.task_epochs += [snapshot.partitions[one.topic_partition].leader_epoch for one in ranges]
+        self.task_epochs += [snapshot.partitions[offset_range.topic_partition].leader_epoch for offset_range in ranges]
         return tuple(ranges)
 
     def close(self) -> None:
@@ -281,15 +281,15 @@ class FakeWriter:
         self._world.happens("write")
         self.stores.append(tuple(sorted(stores)))
         ranges: Sequence[Any] = tasks
-        self.written.append((name.batch_id, ", ".join(str(one) for one in ranges)))
+        self.written.append((name.batch_id, ", ".join(str(offset_range) for offset_range in ranges)))
         self.attempts.append(name.attempt)
-        count = sum(one.count() for one in ranges)
+        count = sum(offset_range.count() for offset_range in ranges)
         report = TaskReport(rows=count, attempt="a", staged=False)
         reports = tuple((sink, (report,)) for sink in self._sinks if sink.store.identity in stores)
         return WrittenBatch(
             name=name,
             reports=reports,
-            read=read_by_topic((one.topic, ReadCount(one.count(), 7)) for one in ranges),
+            read=read_by_topic((offset_range.topic, ReadCount(offset_range.count(), 7)) for offset_range in ranges),
             early=tuple(self.early),
         )
 

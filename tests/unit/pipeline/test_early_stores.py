@@ -27,33 +27,33 @@ NAME = BatchAttempt(pipeline="flights", generation=1, batch_id=7, attempt="this 
 def test_a_store_that_has_the_batch_gets_no_rows_of_it_again() -> None:
     """Sequence of events: Kafka commits, Postgres does not; Kafka's rows of the redone batch would stay open."""
     world = World()
-    one = bench(world=world, stores=two_stores(world, entries_after_crash_between_the_stores(), 1), latest=25)
-    one.engine.run()
-    assert one.writer.stores == [("b",), ("a", "b")]
+    driver = bench(world=world, stores=two_stores(world, entries_after_crash_between_the_stores(), 1), latest=25)
+    driver.engine.run()
+    assert driver.writer.stores == [("b",), ("a", "b")]
 
 
 @pytest.mark.parametrize("failed", ["commit a", "commit b"])
 def test_an_open_transaction_ends_when_a_commit_fails_and_the_rows_are_written_again(failed: str) -> None:
     world = World()
-    one = bench(world=world, stores=two_stores(world), latest=10)
-    one.writer.early = one.stores[1:]
+    driver = bench(world=world, stores=two_stores(world), latest=10)
+    driver.writer.early = driver.stores[1:]
     world.fail(failed, None, AWAY)
-    one.engine.run()
+    driver.engine.run()
     behind = world.after("write")
     assert behind[behind.index(failed) + 1] == "abort b"
-    assert one.writer.written == [(1, "t-0[0, 10)")] * 2
-    assert one.writer.stores == [("a", "b"), ("a", "b") if failed == "commit a" else ("b",)]
-    assert [len(store.rows) for store in one.stores] == [1, 1]
+    assert driver.writer.written == [(1, "t-0[0, 10)")] * 2
+    assert driver.writer.stores == [("a", "b"), ("a", "b") if failed == "commit a" else ("b",)]
+    assert [len(store.rows) for store in driver.stores] == [1, 1]
 
 
 def test_a_failure_of_another_store_behind_a_committed_transaction_costs_no_second_computation() -> None:
     world = World()
-    one = bench(world=world, stores=two_stores(world), latest=10)
-    one.writer.early = one.stores[:1]
+    driver = bench(world=world, stores=two_stores(world), latest=10)
+    driver.writer.early = driver.stores[:1]
     world.fail("commit b", None, AWAY)
-    one.engine.run()
-    assert one.writer.stores == [("a", "b")]
-    assert one.stores[0].rows == one.stores[1].rows
+    driver.engine.run()
+    assert driver.writer.stores == [("a", "b")]
+    assert driver.stores[0].rows == driver.stores[1].rows
 
 
 class Fatal(BaseException):
@@ -62,11 +62,11 @@ class Fatal(BaseException):
 
 def test_an_open_transaction_ends_when_the_run_is_interrupted() -> None:
     world = World()
-    one = bench(world=world, stores=two_stores(world), latest=10)
-    one.writer.early = one.stores[1:]
+    driver = bench(world=world, stores=two_stores(world), latest=10)
+    driver.writer.early = driver.stores[1:]
     world.fail("commit a", None, Fatal())
     with pytest.raises(Fatal):
-        one.engine.run()
+        driver.engine.run()
     assert world.after("write")[:2] == ["commit a", "abort b"]
 
 

@@ -96,11 +96,11 @@ token = "${PASSWORD}"
 
 def test_what_such_a_section_says_wrongly_is_told(tmp_path: Path) -> None:
     twice = 'failOnDataLoss = false\n"value.format" = "json"\nvalue.format = "avro"'
-    said = str(mistake(tmp_path, "failOnDataLoss = false", twice))
-    assert f"option 'source.value.format' in {tmp_path / 'flights.toml'}, line 10: is given twice" in said
-    said = str(mistake(tmp_path, "failOnDataLoss = false", "value.format = [5]"))
-    assert "option 'source.value.format'" in said
-    assert "found an array" in said
+    message = str(mistake(tmp_path, "failOnDataLoss = false", twice))
+    assert f"option 'source.value.format' in {tmp_path / 'flights.toml'}, line 10: is given twice" in message
+    message = str(mistake(tmp_path, "failOnDataLoss = false", "value.format = [5]"))
+    assert "option 'source.value.format'" in message
+    assert "found an array" in message
 
 
 def test_a_file_names_the_structured_engine_s_checkpoint_and_output_mode(tmp_path: Path) -> None:
@@ -269,7 +269,7 @@ def test_sinks_that_make_no_sense_are_told_together_with_the_source(tmp_path: Pa
 
 
 @pytest.mark.parametrize(
-    ("text", "said"),
+    ("text", "message"),
     [
         ("a." * 5_000 + "b = 1", "nested"),
         ("x = " + "[" * 5_000 + "]" * 5_000, "nested"),
@@ -277,10 +277,10 @@ def test_sinks_that_make_no_sense_are_told_together_with_the_source(tmp_path: Pa
         ("x = 1\nx = 2", "not TOML"),
     ],
 )
-def test_what_no_parser_takes_is_told(tmp_path: Path, text: str, said: str) -> None:
+def test_what_no_parser_takes_is_told(tmp_path: Path, text: str, message: str) -> None:
     path = tmp_path / "flights.toml"
     path.write_text(text)
-    with pytest.raises(OptionError, match=said):
+    with pytest.raises(OptionError, match=message):
         load(path, ENVIRONMENT)
 
 
@@ -315,15 +315,15 @@ def test_a_value_may_stand_in_a_file_or_a_folder_beside_the_pipeline_file(tmp_pa
 
 
 @pytest.mark.parametrize(
-    ("place", "reason"),
+    ("reference", "reason"),
     [
         ("${file:secrets/db.properties:pass}", "secrets/db.properties cannot be read (No such file or directory)"),
         ("${dir:nowhere:pass}", "nowhere/pass cannot be read"),
         ("${env:KAFFKA}", "the environment variable KAFFKA is not set"),
     ],
 )
-def test_a_place_without_a_value_is_named_with_its_line(tmp_path: Path, place: str, reason: str) -> None:
-    error = mistake(tmp_path, "${KAFKA}", place)
+def test_a_place_without_a_value_is_named_with_its_line(tmp_path: Path, reference: str, reason: str) -> None:
+    error = mistake(tmp_path, "${KAFKA}", reference)
     assert error.option == "source.kafka.bootstrap.servers"
     assert reason in error.reason
     assert "line 5" in error.where
@@ -447,14 +447,14 @@ def test_a_file_says_how_long_its_steps_and_locks_are_tried(tmp_path: Path) -> N
             patch.setenv(name, value)
         pipeline = Pipeline.from_toml(path)
     assert pipeline._retry_ms_max == 5_000
-    stores: list[Any] = [one.sink.store for one in pipeline.routes]
-    assert [one._lock_timeout_s for one in stores] == [2, 0.5]
+    stores: list[Any] = [route.sink.store for route in pipeline.routes]
+    assert [store._lock_timeout_s for store in stores] == [2, 0.5]
 
 
 def test_a_kafka_sink_s_names_begin_as_the_file_says(tmp_path: Path) -> None:
     section = 'type = "kafka"\ntopic = "t"\n"kafka.bootstrap.servers" = "b:1"\nname_prefix = "team"'
-    (found,) = load(sink_file(tmp_path, section), ENVIRONMENT).sink
-    store: Any = SinkSection.of(found).sinks()[0].store
+    (sink_section,) = load(sink_file(tmp_path, section), ENVIRONMENT).sink
+    store: Any = SinkSection.of(sink_section).sinks()[0].store
     assert store.ledger_of("flights") == "team.ledger.flights"
 
 
@@ -484,8 +484,8 @@ def test_a_file_s_lock_is_waited_for_some_time(tmp_path: Path, value: str) -> No
     ],
 )
 def test_a_section_stands_for_a_sink_of_its_type(tmp_path: Path, section: str, expected: str) -> None:
-    (found,) = load(sink_file(tmp_path, section), ENVIRONMENT).sink
-    assert repr(SinkSection.of(found).sinks()[0]) == expected
+    (sink_section,) = load(sink_file(tmp_path, section), ENVIRONMENT).sink
+    assert repr(SinkSection.of(sink_section).sinks()[0]) == expected
 
 
 @pytest.mark.parametrize(
@@ -512,8 +512,8 @@ def test_a_kafka_sink_s_client_settings_stand_beside_its_own_names(tmp_path: Pat
         'type = "kafka"\ntopic = "late"\n"kafka.bootstrap.servers" = "broker:9092"\n"kafka.linger.ms" = 5\n'
         '"kafka.ssl.key.password" = "${PASSWORD}"'
     )
-    (found,) = load(sink_file(tmp_path, section), ENVIRONMENT).sink
-    made = SinkSection.of(found)
+    (sink_section,) = load(sink_file(tmp_path, section), ENVIRONMENT).sink
+    made = SinkSection.of(sink_section)
     assert made.arguments["kafka_params"] == {
         "bootstrap.servers": "broker:9092", "linger.ms": 5, "ssl.key.password": "hunter2"
     }  # fmt: skip
@@ -529,8 +529,8 @@ def test_a_kafka_sink_s_client_settings_stand_beside_its_own_names(tmp_path: Pat
     ],
 )
 def test_topics_and_files_have_sections_too(tmp_path: Path, section: str, expected: str) -> None:
-    (found,) = load(sink_file(tmp_path, section), ENVIRONMENT).sink
-    assert repr(SinkSection.of(found).sinks()[0]) == expected
+    (sink_section,) = load(sink_file(tmp_path, section), ENVIRONMENT).sink
+    assert repr(SinkSection.of(sink_section).sinks()[0]) == expected
 
 
 @pytest.mark.parametrize(
@@ -585,8 +585,8 @@ def test_mistakes_in_what_becomes_of_them_are_told_with_their_lines(
 
 
 def test_what_a_file_leaves_out_is_what_a_program_leaves_out() -> None:
-    of_program = {name: one.default for name, one in inspect.signature(Pipeline).parameters.items()}
-    of_file = {name: one.default for name, one in PipelineSection.model_fields.items() if not one.is_required()}
+    of_program = {name: parameter.default for name, parameter in inspect.signature(Pipeline).parameters.items()}
+    of_file = {name: field.default for name, field in PipelineSection.model_fields.items() if not field.is_required()}
     of_file["master"] = SparkSection.model_fields["master"].default
     assert {name: of_program[name] for name in of_file} == of_file
     assert set(of_program) - set(of_file) == {

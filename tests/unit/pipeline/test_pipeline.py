@@ -88,8 +88,8 @@ def test_options_of_another_engine_or_of_a_wrong_type_are_refused(options: dict[
 
 
 def test_outputs_are_bound_to_their_sinks_in_the_listed_order() -> None:
-    one, two, three = (FakeSink(FakeStore(World(), "a"), name) for name in "abc")
-    pipeline = stand_in(until_stopped, sinks={"x": [one, two], "y": three})
+    first_sink, two, three = (FakeSink(FakeStore(World(), "a"), name) for name in "abc")
+    pipeline = stand_in(until_stopped, sinks={"x": [first_sink, two], "y": three})
     assert [(route.output, route.sink.name) for route in pipeline.routes] == [
         ("x", "a"),
         ("x", "b"),
@@ -167,9 +167,13 @@ def test_who_looks_at_a_pipeline_does_so_through_stores_of_his_own() -> None:
     """Closing those must end nothing of a run."""
     sink = KafkaSink({"bootstrap.servers": "h:1"}, "flights")
     pipeline = stand_in(until_stopped, sinks={"a": [sink, sink], "b": sink})
-    found = pipeline.routes_to_look_at()
-    assert [(one.output, repr(one.sink)) for one in found] == [("a", repr(sink)), ("a", repr(sink)), ("b", repr(sink))]
-    assert all(one.sink.store is not sink.store for one in found)
+    routes = pipeline.routes_to_look_at()
+    assert [(route.output, repr(route.sink)) for route in routes] == [
+        ("a", repr(sink)),
+        ("a", repr(sink)),
+        ("b", repr(sink)),
+    ]
+    assert all(route.sink.store is not sink.store for route in routes)
 
 
 def test_a_sink_that_cannot_be_made_again_is_not_looked_at_while_it_runs() -> None:

@@ -37,10 +37,10 @@ class FakeWriter:
 
 @pytest.fixture
 def server() -> Iterator[RegistryServer]:
-    with running() as found:
-        found.add(1, OLD)
-        found.add_version("clicks-value", "latest", 2, NEW)
-        yield found
+    with running() as registry:
+        registry.add(1, OLD)
+        registry.add_version("clicks-value", "latest", 2, NEW)
+        yield registry
 
 
 def writers_of(server: RegistryServer, events: list[str], **more: str) -> RunWriters[FakeWriter]:

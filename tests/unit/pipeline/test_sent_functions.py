@@ -169,11 +169,11 @@ def notes(tmp_path_factory: pytest.TempPathFactory) -> dict[str, str]:
     file = tmp_path_factory.mktemp("sent") / "sent"
     file.write_bytes(cloudpickle.dumps({name: make() for name, make in SENT.items()}))
     done = subprocess.run([sys.executable, "-c", PROGRAM, str(file)], capture_output=True, text=True, check=True)
-    found: dict[str, str] = json.loads(done.stdout)
-    return found
+    notes_by_name: dict[str, str] = json.loads(done.stdout)
+    return notes_by_name
 
 
 @pytest.mark.parametrize("name", SENT)
 def test_a_note_of_what_was_sent_to_another_process_is_believed(name: str, notes: dict[str, str]) -> None:
-    found = Notes.of_this_process().read(f"Traceback\n{notes[name]}\n\tat java")
-    assert isinstance(found, NonConsecutiveOffsetsError if name == "strict_records" else FencedError)
+    error = Notes.of_this_process().read(f"Traceback\n{notes[name]}\n\tat java")
+    assert isinstance(error, NonConsecutiveOffsetsError if name == "strict_records" else FencedError)

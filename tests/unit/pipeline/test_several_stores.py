@@ -38,11 +38,11 @@ def two_stores(
 def entries_after_crash_between_the_stores(latest: int = 10) -> tuple[LedgerEntry | None, LedgerEntry | None]:
     """The first has batch 1, the second does not."""
     world = World()
-    one = bench(world=world, stores=two_stores(world), latest=latest)
+    driver = bench(world=world, stores=two_stores(world), latest=latest)
     world.fail("commit b", None, TransformError(source="crash", cause="here"))
     with pytest.raises(TransformError):
-        one.engine.run()
-    first, second = (store.entry for store in one.stores)
+        driver.engine.run()
+    first, second = (store.entry for store in driver.stores)
     assert first is not None
     assert second is not None
     assert (first.batch_id, second.batch_id) == (1, 0)
@@ -51,13 +51,13 @@ def entries_after_crash_between_the_stores(latest: int = 10) -> tuple[LedgerEntr
 
 def test_stores_are_fenced_all_before_any_is_read_and_commit_in_the_listed_order() -> None:
     world = World()
-    one = bench(world=world, stores=two_stores(world), latest=10)
-    one.engine.run()
+    driver = bench(world=world, stores=two_stores(world), latest=10)
+    driver.engine.run()
     protocol = [event for event in world.events if event.split()[0] in ("fence", "read", "commit", "write")]
     before_the_fence = ["read b"]  # only to hand out a generation above all
     fenced = [*before_the_fence, "fence a", "fence b", "read a", "read b"]
     assert protocol == [*fenced, "commit a", "commit b", "write", "commit a", "commit b"]
-    assert [store.generation for store in one.stores] == [1, 1]
+    assert [store.generation for store in driver.stores] == [1, 1]
 
 
 def test_a_first_store_that_was_made_anew_takes_a_generation_above_the_others_fences() -> None:
@@ -98,11 +98,11 @@ def test_several_stores_commit_durably_and_a_single_one_as_its_server_has_it() -
 def test_after_a_crash_the_store_behind_gets_the_pinned_ranges_and_the_other_nothing() -> None:
     entries = entries_after_crash_between_the_stores()
     world = World()
-    one = bench(world=world, stores=two_stores(world, entries, generation=1), latest=25)
-    one.engine.run()
-    assert one.writer.written == [(1, "t-0[0, 10)"), (2, "t-0[10, 25)")]
-    assert [batch for batch, _ in one.stores[0].rows] == [2]
-    assert [batch for batch, _ in one.stores[1].rows] == [1, 2]
+    driver = bench(world=world, stores=two_stores(world, entries, generation=1), latest=25)
+    driver.engine.run()
+    assert driver.writer.written == [(1, "t-0[0, 10)"), (2, "t-0[10, 25)")]
+    assert [batch for batch, _ in driver.stores[0].rows] == [2]
+    assert [batch for batch, _ in driver.stores[1].rows] == [1, 2]
 
 
 def test_a_pinned_batch_is_read_with_the_schemas_of_its_entry_and_the_next_one_with_the_run_s() -> None:
@@ -110,7 +110,7 @@ def test_a_pinned_batch_is_read_with_the_schemas_of_its_entry_and_the_next_one_w
     assert first is not None
     world = World()
     stores = two_stores(world, (with_notes(first, schema_ids={"value": 1}), second), generation=1)
-    one = bench(world=world, stores=stores, latest=25)
+    driver = bench(world=world, stores=stores, latest=25)
     asked: list[dict[str, int]] = []
 
     class Writers(RunWriters[Any]):
@@ -120,8 +120,8 @@ def test_a_pinned_batch_is_read_with_the_schemas_of_its_entry_and_the_next_one_w
             asked.append(schema_ids(entry))
             return super().of(entry)
 
-    one.engine._writers = Writers(one.writer)
-    one.engine.run()
+    driver.engine._writers = Writers(driver.writer)
+    driver.engine.run()
     assert asked == [{"value": 1}]
     assert [(entry.batch_id, schema_ids(entry)) for entry in stores[1].committed] == [
         (1, {"value": 1}),
@@ -132,87 +132,87 @@ def test_a_pinned_batch_is_read_with_the_schemas_of_its_entry_and_the_next_one_w
 def test_a_pinned_batch_is_looked_for_again_before_it_is_called_lost() -> None:
     entries = entries_after_crash_between_the_stores()
     world = World()
-    one = bench(world=world, stores=two_stores(world, entries, generation=1), latest=25)
-    one.cluster.moves.extend([4, 25])  # a new leader's high watermark, then the real one
-    one.engine.run()
-    assert one.writer.written == [(1, "t-0[0, 10)"), (2, "t-0[10, 25)")]
-    assert one.cluster.looks[:2] == [False, True]
+    driver = bench(world=world, stores=two_stores(world, entries, generation=1), latest=25)
+    driver.cluster.moves.extend([4, 25])  # a new leader's high watermark, then the real one
+    driver.engine.run()
+    assert driver.writer.written == [(1, "t-0[0, 10)"), (2, "t-0[10, 25)")]
+    assert driver.cluster.looks[:2] == [False, True]
 
 
 def test_a_pinned_batch_is_read_under_the_leader_epoch_that_it_was_planned_in() -> None:
     entries = entries_after_crash_between_the_stores()
     world = World()
-    one = bench(world=world, stores=two_stores(world, entries, generation=1), latest=25)
-    one.cluster.leader_epoch, one.cluster.cut_at = 3, 25
-    one.engine.run()
-    assert one.cluster.task_epochs == [0, 3]
+    driver = bench(world=world, stores=two_stores(world, entries, generation=1), latest=25)
+    driver.cluster.leader_epoch, driver.cluster.cut_at = 3, 25
+    driver.engine.run()
+    assert driver.cluster.task_epochs == [0, 3]
 
 
 def test_a_pinned_batch_whose_records_were_cut_away_and_replaced_is_a_loss() -> None:
     entries = entries_after_crash_between_the_stores()
     world = World()
-    one = bench(world=world, stores=two_stores(world, entries, generation=1), latest=25)
-    one.cluster.leader_epoch, one.cluster.cut_at = 3, 6
+    driver = bench(world=world, stores=two_stores(world, entries, generation=1), latest=25)
+    driver.cluster.leader_epoch, driver.cluster.cut_at = 3, 6
     with pytest.raises(DataLossError, match="LOG_TRUNCATED") as caught:
-        one.engine.run()
+        driver.engine.run()
     assert (caught.value.lost_from, caught.value.lost_until) == (6, 10)
-    assert one.writer.written == []
+    assert driver.writer.written == []
 
 
 def test_sinks_are_prepared_before_a_store_behind_is_caught_up() -> None:
     entries = entries_after_crash_between_the_stores()
     world = World()
-    one = bench(world=world, stores=two_stores(world, entries, generation=1), latest=10)
-    one.engine.run()
+    driver = bench(world=world, stores=two_stores(world, entries, generation=1), latest=10)
+    driver.engine.run()
     assert world.events.index("prepare") < world.events.index("write")
 
 
 def test_no_later_batch_runs_until_the_store_behind_has_caught_up() -> None:
     entries = entries_after_crash_between_the_stores()
     world = World()
-    one = bench(world=world, stores=two_stores(world, entries, generation=1), latest=25)
+    driver = bench(world=world, stores=two_stores(world, entries, generation=1), latest=25)
     world.fail("commit b", AWAY, AWAY)
-    one.engine.run()
-    assert {batch for batch, _ in one.writer.written[:-1]} == {1}
-    assert one.writer.written[-1] == (2, "t-0[10, 25)")
+    driver.engine.run()
+    assert {batch for batch, _ in driver.writer.written[:-1]} == {1}
+    assert driver.writer.written[-1] == (2, "t-0[10, 25)")
 
 
 def test_a_commit_that_fails_in_the_second_store_is_made_good_with_the_same_rows() -> None:
     world = World()
-    one = bench(world=world, stores=two_stores(world), latest=10)
+    driver = bench(world=world, stores=two_stores(world), latest=10)
     world.fail("commit b", None, AWAY, AWAY)
-    one.engine.run()
-    assert one.writer.written == [(1, "t-0[0, 10)")], "computed once, kept until all have it"
-    assert one.stores[0].rows == one.stores[1].rows
+    driver.engine.run()
+    assert driver.writer.written == [(1, "t-0[0, 10)")], "computed once, kept until all have it"
+    assert driver.stores[0].rows == driver.stores[1].rows
 
 
 def test_a_batch_that_the_second_store_got_at_a_later_try_is_told_once() -> None:
     world = World()
-    one = bench(world=world, stores=two_stores(world), latest=10)
+    driver = bench(world=world, stores=two_stores(world), latest=10)
     world.fail("commit b", None, AWAY)
-    one.engine.run()
-    assert [(report.batch_id, report.records) for report in one.reports] == [(1, 10)]
-    assert one.cluster.told == [10]
-    assert one.engine._status.view.batch_count == 1
+    driver.engine.run()
+    assert [(report.batch_id, report.records) for report in driver.reports] == [(1, 10)]
+    assert driver.cluster.told == [10]
+    assert driver.engine._status.view.batch_count == 1
 
 
 def test_rows_whose_staging_is_gone_are_written_again_for_the_store_that_lacks_them() -> None:
     world = World()
-    one = bench(world=world, stores=two_stores(world), latest=10)
+    driver = bench(world=world, stores=two_stores(world), latest=10)
     world.fail("commit b", None, RowCountError(store="b", sink="rows", reported=10, found=0))
-    one.engine.run()
-    assert one.writer.written == [(1, "t-0[0, 10)")] * 2
-    assert len(one.stores[0].rows) == len(one.stores[1].rows) == 1
+    driver.engine.run()
+    assert driver.writer.written == [(1, "t-0[0, 10)")] * 2
+    assert len(driver.stores[0].rows) == len(driver.stores[1].rows) == 1
 
 
 def test_a_commit_that_fails_in_the_first_store_leaves_the_second_alone() -> None:
     world = World()
-    one = bench(world=world, stores=two_stores(world), latest=10)
+    driver = bench(world=world, stores=two_stores(world), latest=10)
     world.fail("commit a", None, TransformError(source="x", cause="y"))
     with pytest.raises(TransformError):
-        one.engine.run()
-    assert one.stores[1].entry is not None
-    assert one.stores[1].entry.batch_id == 0
+        driver.engine.run()
+    assert driver.stores[1].entry is not None
+    assert driver.stores[1].entry.batch_id == 0
 
 
 def test_a_crash_between_the_first_entries_leads_to_one_origin() -> None:
@@ -223,24 +223,24 @@ def test_a_crash_between_the_first_entries_leads_to_one_origin() -> None:
         crashed.engine.run()
     entry = crashed.stores[0].entry
     again = World()
-    one = bench(world=again, stores=two_stores(again, (entry, None), generation=1), latest=30)
-    one.engine.run()
-    assert one.writer.written == [(1, "t-0[0, 30)")]
-    assert [batch for batch, _ in one.stores[1].rows] == [1]
+    driver = bench(world=again, stores=two_stores(again, (entry, None), generation=1), latest=30)
+    driver.engine.run()
+    assert driver.writer.written == [(1, "t-0[0, 30)")]
+    assert [batch for batch, _ in driver.stores[1].rows] == [1]
 
 
 def test_a_store_added_later_begins_where_the_others_end_and_it_is_said(caplog: pytest.LogCaptureFixture) -> None:
     before = bench(latest=10)
     before.engine.run()
     world = World()
-    one = bench(world=world, stores=two_stores(world, (before.stores[0].entry, None), generation=0), latest=25)
-    one.stores[0].generation = 1
-    one.engine.run()
-    assert one.writer.written == [(2, "t-0[10, 25)")]
-    assert [batch for batch, _ in one.stores[1].rows] == [2]
+    driver = bench(world=world, stores=two_stores(world, (before.stores[0].entry, None), generation=0), latest=25)
+    driver.stores[0].generation = 1
+    driver.engine.run()
+    assert driver.writer.written == [(2, "t-0[10, 25)")]
+    assert [batch for batch, _ in driver.stores[1].rows] == [2]
     assert "join at batch 1" in caplog.text
-    assert one.stores[1].entry is not None
-    assert [progress.origin for progress in one.stores[1].entry.progress] == [10]
+    assert driver.stores[1].entry is not None
+    assert [progress.origin for progress in driver.stores[1].entry.progress] == [10]
 
 
 def test_a_new_store_in_the_first_place_hands_out_a_generation_above_the_others() -> None:
@@ -248,17 +248,17 @@ def test_a_new_store_in_the_first_place_hands_out_a_generation_above_the_others(
     before.engine.run()
     world = World()
     known = FakeStore(world, "a", before.stores[0].entry, generation=7)
-    one = bench(world=world, stores=[FakeStore(world, "new"), known], latest=10)
-    one.engine.run()
-    assert [store.generation for store in one.stores] == [8, 8]
+    driver = bench(world=world, stores=[FakeStore(world, "new"), known], latest=10)
+    driver.engine.run()
+    assert [store.generation for store in driver.stores] == [8, 8]
 
 
 def test_a_retry_of_the_second_fence_keeps_the_first_generation() -> None:
     world = World()
-    one = bench(world=world, stores=two_stores(world), latest=10)
+    driver = bench(world=world, stores=two_stores(world), latest=10)
     world.fail("fence b", AWAY)
-    one.engine.run()
-    assert [store.generation for store in one.stores] == [1, 1]
+    driver.engine.run()
+    assert [store.generation for store in driver.stores] == [1, 1]
 
 
 @pytest.mark.parametrize("is_other", [True, False])
@@ -269,9 +269,9 @@ def test_stores_without_a_common_history_are_refused(is_other: bool) -> None:
     left, right = first.stores[0].entry, second.stores[0].entry
     assert left is not None
     world = World()
-    one = bench(world=world, stores=two_stores(world, (left, right), generation=1), latest=10)
+    driver = bench(world=world, stores=two_stores(world, (left, right), generation=1), latest=10)
     with pytest.raises((LineageError, OffsetMismatchError)):
-        one.engine.run()
+        driver.engine.run()
     assert "write" not in world.events
 
 
@@ -297,9 +297,9 @@ def test_two_names_of_one_table_are_refused_in_one_store_and_in_two(
 
 def test_stores_of_one_identity_are_one() -> None:
     world = World()
-    one = bench(world=world, stores=[FakeStore(world, "a")], latest=5)
+    driver = bench(world=world, stores=[FakeStore(world, "a")], latest=5)
     twin = FakeStore(world, "a")
-    sinks = [FakeSink(one.stores[0], "x"), FakeSink(twin, "y")]
+    sinks = [FakeSink(driver.stores[0], "x"), FakeSink(twin, "y")]
     ledgers = Ledgers("flights", [Route(output="default", sink=sink) for sink in sinks])  # type: ignore[arg-type]
     ledgers.connect()
     ledgers.fence()
@@ -309,9 +309,9 @@ def test_stores_of_one_identity_are_one() -> None:
 
 def test_a_reset_that_one_store_lacks_is_said_before_the_next_start() -> None:
     world = World()
-    one = bench(world=world, stores=two_stores(world), latest=10)
-    one.engine.run()
-    before = one.stores[0].entry
+    driver = bench(world=world, stores=two_stores(world), latest=10)
+    driver.engine.run()
+    before = driver.stores[0].entry
     assert before is not None
     start = replace(before.progress[0], start=4, end=4, origin=4)
     done = reset_entry(before, {start.topic_partition: start}, RowsPolicy.KEEP)

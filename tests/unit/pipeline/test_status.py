@@ -139,7 +139,10 @@ def test_pipelines_that_were_started_are_found_by_name_and_the_newest_of_a_name_
     older, newer, other = PipelineStatus("b of a test"), PipelineStatus("b of a test"), PipelineStatus("a of a test")
     for status in (older, newer, other):
         status.started()
-    assert [found for found in started_pipelines() if found in {older, newer, other}] == [other, newer]
+    assert [pipeline_status for pipeline_status in started_pipelines() if pipeline_status in {older, newer, other}] == [
+        other,
+        newer,
+    ]
 
 
 @pytest.mark.parametrize(("seconds", "bucket"), [(0.0, 0), (0.01, 0), (0.011, 1), (600.0, 14), (600.1, 15)])

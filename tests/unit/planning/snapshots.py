@@ -37,11 +37,11 @@ def snapshot(partitions: Mapping[TopicPartition, PartitionSnapshot]) -> ClusterS
 
 
 def at(
-    place: TopicPartition, end: int, *, topic_id: str = "id-1", leader_epoch: int = 5, origin: int = 0
+    topic_partition: TopicPartition, end: int, *, topic_id: str = "id-1", leader_epoch: int = 5, origin: int = 0
 ) -> PartitionProgress:
     return PartitionProgress(
-        topic=place.topic,
-        partition=place.partition,
+        topic=topic_partition.topic,
+        partition=topic_partition.partition,
         topic_id=topic_id,
         start=end,
         end=end,
@@ -51,4 +51,4 @@ def at(
 
 
 def known(*progress: PartitionProgress) -> dict[TopicPartition, PartitionProgress]:
-    return {one.topic_partition: one for one in progress}
+    return {partition.topic_partition: partition for partition in progress}

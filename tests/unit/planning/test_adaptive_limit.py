@@ -16,8 +16,12 @@ BUDGET_MS = 1_000
 
 def planned(limit: AdaptiveLimit, *backlogs: int, policy: PlanPolicy | None = None) -> BatchPlan:
     places = [TopicPartition("t", number) for number in range(len(backlogs))]
-    partitions = {place: seen(0, backlog) for place, backlog in zip(places, backlogs, strict=True)}
-    batch = plan(known(*(at(place, 0) for place in places)), snapshot(partitions), limit.over(policy or PlanPolicy()))
+    partitions = {topic_partition: seen(0, backlog) for topic_partition, backlog in zip(places, backlogs, strict=True)}
+    batch = plan(
+        known(*(at(topic_partition, 0) for topic_partition in places)),
+        snapshot(partitions),
+        limit.over(policy or PlanPolicy()),
+    )
     assert batch is not None
     return batch
 
@@ -32,7 +36,10 @@ def test_a_batch_that_was_too_slow_is_planned_half_as_large() -> None:
     batch = planned(NO_LIMIT, 60, 40)
     lowered = NO_LIMIT.lowered(batch, budget_ms=BUDGET_MS)
     assert lowered is not None
-    assert {one.topic_partition: one.count() for one in planned(lowered, 60, 40).ranges} == {T0: 30, T1: 20}
+    assert {offset_range.topic_partition: offset_range.count() for offset_range in planned(lowered, 60, 40).ranges} == {
+        T0: 30,
+        T1: 20,
+    }
 
 
 def test_the_users_limit_counts_where_it_is_the_lower_one() -> None:
@@ -50,9 +57,9 @@ def test_a_batch_of_one_offset_in_each_partition_cannot_be_halved() -> None:
 def test_halving_comes_to_an_end_whatever_comes_in_meanwhile(backlogs: list[list[int]]) -> None:
     """40 tries are more than the halvings of any batch here."""
     limit: AdaptiveLimit | None = NO_LIMIT
-    for some in backlogs:
+    for partition_backlogs in backlogs:
         assert limit is not None
-        limit = limit.lowered(planned(limit, *some), budget_ms=BUDGET_MS)
+        limit = limit.lowered(planned(limit, *partition_backlogs), budget_ms=BUDGET_MS)
         if limit is None:
             return
     raise AssertionError(f"it is still halved: {limit}")

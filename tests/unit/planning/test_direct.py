@@ -36,7 +36,7 @@ def planned(
     cluster: ClusterSnapshot,
     *,
     starts: Positions | None = None,
-    found: LookupAnswers | None = None,
+    answers: LookupAnswers | None = None,
     rates: RatePolicy = NO_RATES,
     rate: float | None = None,
     own: PartitionRates | None = None,
@@ -45,7 +45,7 @@ def planned(
         progress,
         cluster,
         starts=starts or Positions(),
-        answers=found or {},
+        answers=answers or {},
         rates=rates,
         interval_ms=1_000,
         rate=rate,
@@ -55,7 +55,7 @@ def planned(
 
 def each(**positions: Exact | Earliest | Latest | Committed) -> Positions:
     places = {"t0": T0, "t1": T1, "u0": U0}
-    return Positions(partitions={places[name]: one for name, one in positions.items()})
+    return Positions(partitions={places[name]: position for name, position in positions.items()})
 
 
 # Where partitions start.
@@ -80,7 +80,7 @@ def test_without_a_start_and_a_reset_there_is_an_error_that_says_where() -> None
         start_positions(consumer(auto_offset_reset="none"), [T1])
     starts = start_positions(consumer(group_id="g", auto_offset_reset="none"), [T1])
     with pytest.raises(OptionError, match=r"nothing says where to start in t-1"):
-        planned({}, snapshot({T1: seen(0, 9)}), starts=starts, found={T1: None})
+        planned({}, snapshot({T1: seen(0, 9)}), starts=starts, answers={T1: None})
 
 
 # What a batch has.
@@ -91,16 +91,19 @@ def test_the_first_batch_has_a_range_of_every_partition_even_an_empty_one() -> N
     batch = planned({}, cluster, starts=each(t0=Exact(7), t1=Latest(), u0=Earliest()))
     assert batch.ranges == (OffsetRange("t", 0, 7, 9), OffsetRange("t", 1, 4, 4), OffsetRange("u", 0, 2, 2))
     assert batch.added == (T0, T1, U0)
-    assert [batch.start_of(one) for one in batch.added] == [7, 4, 2]
-    assert {one: here.end for one, here in batch.progress.items()} == {T0: 9, T1: 4, U0: 2}
+    assert [batch.start_of(topic_partition) for topic_partition in batch.added] == [7, 4, 2]
+    assert {topic_partition: here.end for topic_partition, here in batch.progress.items()} == {T0: 9, T1: 4, U0: 2}
 
 
 def test_later_batches_have_what_is_new_and_nothing_else() -> None:
     batch = planned(known(at(T0, 7), at(T1, 4)), snapshot({T0: seen(0, 9), T1: seen(0, 4)}))
     assert (batch.ranges, batch.added) == ((OffsetRange("t", 0, 7, 9),), ())
-    assert {one: here.end for one, here in batch.progress.items()} == {T0: 9, T1: 4}
+    assert {topic_partition: here.end for topic_partition, here in batch.progress.items()} == {T0: 9, T1: 4}
     idle = planned(batch.progress, snapshot({T0: seen(0, 9), T1: seen(0, 4)}))
-    assert (idle.ranges, {one: here.end for one, here in idle.progress.items()}) == ((), {T0: 9, T1: 4})
+    assert (idle.ranges, {topic_partition: here.end for topic_partition, here in idle.progress.items()}) == (
+        (),
+        {T0: 9, T1: 4},
+    )
 
 
 def test_a_partition_that_is_added_starts_beside_those_that_go_on() -> None:
@@ -121,7 +124,7 @@ def test_rates_cut_a_batch_and_its_rest_comes_next() -> None:
 def test_the_rate_of_all_partitions_is_shared_by_lag() -> None:
     cluster = snapshot({T0: seen(0, 90), T1: seen(0, 10)})
     batch = planned(known(at(T0, 0), at(T1, 0)), cluster, rates=RatePolicy(feedback=FeedbackPolicy()), rate=50)
-    assert [one.count() for one in batch.ranges] == [45, 5]
+    assert [offset_range.count() for offset_range in batch.ranges] == [45, 5]
 
 
 # What is lost.

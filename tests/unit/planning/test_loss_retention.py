@@ -11,11 +11,11 @@ BEFORE = snapshot({T0: seen(0, 1000), T1: seen(0, 1000)})
 
 def test_a_deletion_as_large_as_the_last_one_that_would_reach_unread_records_is_told() -> None:
     now = snapshot({T0: seen(400, 1200), T1: seen(400, 1200)})
-    found = near_losses({T0: 800, T1: 801}, BEFORE, now)
-    assert len(found) == 1
-    assert found[0].startswith(f"{T0}: ")
+    warnings = near_losses({T0: 800, T1: 801}, BEFORE, now)
+    assert len(warnings) == 1
+    assert warnings[0].startswith(f"{T0}: ")
     for number in ("deleted 400 offsets", "starts at 400", "is at 800", "400 waiting", "retention.ms"):
-        assert number in found[0]
+        assert number in warnings[0]
 
 
 def test_a_log_that_stands_still_warns_nobody() -> None:

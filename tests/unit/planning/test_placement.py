@@ -16,15 +16,15 @@ from directkafka.planning.placement import (
 
 RANGES = [OffsetRange("flights", number, 0, 10) for number in range(8)]
 EXECUTORS = [Executor(host, number) for host, number in (("a", "1"), ("a", "2"), ("b", "3"), ("b", "4"))]
-LEADERS = {one.topic_partition: "ab"[one.partition % 2] for one in RANGES}
+LEADERS = {offset_range.topic_partition: "ab"[offset_range.partition % 2] for offset_range in RANGES}
 
 
 def test_partitions_are_dealt_evenly_and_stay_where_they_are() -> None:
     first = place(RANGES, PreferConsistent(), EXECUTORS, {}).locations
-    assert Counter(first) == dict.fromkeys((one.location for one in EXECUTORS), 2)
+    assert Counter(first) == dict.fromkeys((executor.location for executor in EXECUTORS), 2)
     assert place(RANGES, PreferConsistent(), reversed(EXECUTORS), {}).locations == first
     # What else is in the batch, and which offsets, changes nothing.
-    later = [OffsetRange(one.topic, one.partition, 10, 30) for one in RANGES[3:]]
+    later = [OffsetRange(offset_range.topic, offset_range.partition, 10, 30) for offset_range in RANGES[3:]]
     assert place(later, PreferConsistent(), EXECUTORS, {}).locations == first[3:]
 
 
@@ -33,24 +33,24 @@ def test_an_executor_is_written_as_spark_does() -> None:
 
 
 def test_brokers_are_preferred_by_host_and_all_their_executors_are_used() -> None:
-    found = place(RANGES, PreferBrokers(), EXECUTORS, LEADERS)
-    assert found.hosts_without_executors == ()
-    on_a = {one.location for one in EXECUTORS if one.host == "a"}
-    assert {found.locations[number] in on_a for number in (0, 2, 4, 6)} == {True}
-    assert {found.locations[number] in on_a for number in (1, 3, 5, 7)} == {False}
+    placement = place(RANGES, PreferBrokers(), EXECUTORS, LEADERS)
+    assert placement.hosts_without_executors == ()
+    on_a = {executor.location for executor in EXECUTORS if executor.host == "a"}
+    assert {placement.locations[number] in on_a for number in (0, 2, 4, 6)} == {True}
+    assert {placement.locations[number] in on_a for number in (1, 3, 5, 7)} == {False}
 
 
 def test_a_fixed_host_counts_and_partitions_without_one_go_anywhere() -> None:
     strategy = PreferFixed({TopicPartition("flights", 0): "b"})
-    found = place(RANGES, strategy, EXECUTORS, LEADERS).locations
-    assert found[0] in {one.location for one in EXECUTORS if one.host == "b"}
-    assert found[1:] == place(RANGES, PreferConsistent(), EXECUTORS, {}).locations[1:]
+    locations = place(RANGES, strategy, EXECUTORS, LEADERS).locations
+    assert locations[0] in {executor.location for executor in EXECUTORS if executor.host == "b"}
+    assert locations[1:] == place(RANGES, PreferConsistent(), EXECUTORS, {}).locations[1:]
 
 
 def test_a_host_without_executors_is_told_and_its_partitions_go_anywhere() -> None:
-    found = place(RANGES, PreferFixed({TopicPartition("flights", 0): "nowhere"}), EXECUTORS, LEADERS)
-    assert found.hosts_without_executors == ("nowhere",)
-    assert found.locations == place(RANGES, PreferConsistent(), EXECUTORS, {}).locations
+    placement = place(RANGES, PreferFixed({TopicPartition("flights", 0): "nowhere"}), EXECUTORS, LEADERS)
+    assert placement.hosts_without_executors == ("nowhere",)
+    assert placement.locations == place(RANGES, PreferConsistent(), EXECUTORS, {}).locations
 
 
 def test_a_host_of_a_partition_that_is_not_read_is_not_told() -> None:

@@ -142,4 +142,4 @@ def test_more_pieces_than_offsets_are_never_made() -> None:
 def test_a_huge_range_is_cut_without_losing_its_last_offset() -> None:
     pieces = split(ranges(("a", 0, 2**63 - 1)), min_partitions=3)
     assert pieces[-1].until_offset == 2**63 - 1
-    assert [one.count() for one in pieces] == [3074457345618258602, 3074457345618258602, 3074457345618258603]
+    assert [piece.count() for piece in pieces] == [3074457345618258602, 3074457345618258602, 3074457345618258603]

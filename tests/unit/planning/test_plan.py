@@ -27,7 +27,7 @@ def test_a_batch_goes_on_where_the_one_before_ended() -> None:
     batch = plan(known(at(T0, 50), at(T1, 7)), snapshot({T0: seen(0, 80), T1: seen(0, 9)}), FAIL)
     assert batch is not None
     assert batch.ranges == (OffsetRange("t", 0, 50, 80), OffsetRange("t", 1, 7, 9))
-    assert [(one.start, one.end) for one in batch.progress] == [(50, 80), (7, 9)]
+    assert [(partition.start, partition.end) for partition in batch.progress] == [(50, 80), (7, 9)]
     assert (batch.offset_count, batch.backlog, batch.losses) == (32, 0, ())
 
 
@@ -90,8 +90,14 @@ def test_a_topic_that_was_made_again_is_read_from_its_earliest_offset() -> None:
     batch = plan(known(at(T0, 50, origin=4)), snapshot({T0: seen(0, 8, topic_id="id-2", leader_epoch=0)}), GO_ON)
     assert batch is not None
     assert batch.ranges == (OffsetRange("t", 0, 0, 8),)
-    one = batch.progress[0]
-    assert (one.start, one.end, one.origin, one.topic_id, one.leader_epoch) == (0, 8, 0, "id-2", 0)
+    partition = batch.progress[0]
+    assert (partition.start, partition.end, partition.origin, partition.topic_id, partition.leader_epoch) == (
+        0,
+        8,
+        0,
+        "id-2",
+        0,
+    )
 
 
 def test_a_truncated_log_is_read_again_only_after_it_has_reached_the_position() -> None:
@@ -130,7 +136,10 @@ def test_the_origin_reads_nothing_and_pins_where_the_pipeline_starts() -> None:
     cluster = snapshot({T0: seen(3, 80), T1: seen(0, 9)})
     origin = plan_origin(Positions(default=Latest()), cluster, {}, FAIL)
     assert origin.ranges == ()
-    assert [(one.start, one.end, one.origin) for one in origin.progress] == [(80, 80, 80), (9, 9, 9)]
+    assert [(partition.start, partition.end, partition.origin) for partition in origin.progress] == [
+        (80, 80, 80),
+        (9, 9, 9),
+    ]
     assert plan(known(*origin.progress), cluster, FAIL) is None
 
 
@@ -252,7 +261,10 @@ def test_a_pinned_batch_that_goes_back_is_a_changed_offset() -> None:
 def test_between_two_checkpoints_a_new_partition_starts_at_its_earliest_offset() -> None:
     cluster = snapshot({T0: seen(0, 90), T1: seen(4, 90)})
     between = progress_between({T0: 10}, {T0: 20, T1: 8}, cluster)
-    assert [(one.topic_partition, one.start, one.end) for one in between] == [(T0, 10, 20), (T1, 4, 8)]
+    assert [(partition.topic_partition, partition.start, partition.end) for partition in between] == [
+        (T0, 10, 20),
+        (T1, 4, 8),
+    ]
     assert plan_pinned(between, cluster, FAIL).ranges == (OffsetRange("t", 0, 10, 20), OffsetRange("t", 1, 4, 8))
 
 

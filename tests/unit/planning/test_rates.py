@@ -17,8 +17,8 @@ FROM_ZERO = dict.fromkeys(PARTITIONS, 0)
 def ends(latest: list[int], policy: RatePolicy, *, interval_ms: int = TENTH_S, rate: float | None = None) -> list[int]:
     """The ends of so many partitions that start at 0."""
     known = dict(zip(PARTITIONS, latest, strict=False))
-    found = rated_ends(dict.fromkeys(known, 0), known, policy, interval_ms=interval_ms, rate=rate)
-    return [found[one] for one in known]
+    end_offsets = rated_ends(dict.fromkeys(known, 0), known, policy, interval_ms=interval_ms, rate=rate)
+    return [end_offsets[partition] for partition in known]
 
 
 def test_nothing_is_limited_where_no_rate_is_given() -> None:
@@ -60,15 +60,17 @@ def test_a_rate_is_a_share_of_the_lag_and_a_partition_never_starves() -> None:
 def test_a_batch_never_ends_past_the_log_or_before_its_start() -> None:
     starts = dict(zip(PARTITIONS, (100, 100), strict=False))
     latest = dict(zip(PARTITIONS, (104, 90), strict=False))
-    found = rated_ends(starts, latest, RatePolicy(rate_max=1000), interval_ms=1000)
-    assert list(found.values()) == [104, 100]
+    end_offsets = rated_ends(starts, latest, RatePolicy(rate_max=1000), interval_ms=1000)
+    assert list(end_offsets.values()) == [104, 100]
 
 
 def test_single_partitions_may_have_bounds_of_their_own() -> None:
     own = PartitionRates(maxima={PARTITIONS[1]: 20, PARTITIONS[2]: 0}, minima={PARTITIONS[2]: 7})
     latest = dict.fromkeys(PARTITIONS[:3], 1000)
-    found = rated_ends(dict.fromkeys(latest, 0), latest, RatePolicy(rate_max=100), interval_ms=1000, partitions=own)
-    assert list(found.values()) == [100, 20, 7]
+    end_offsets = rated_ends(
+        dict.fromkeys(latest, 0), latest, RatePolicy(rate_max=100), interval_ms=1000, partitions=own
+    )
+    assert list(end_offsets.values()) == [100, 20, 7]
 
 
 def batch(ended_ms: int, *, records: int = 1000, processing_ms: int = 1000, scheduling_ms: int = 0) -> BatchTimes:
@@ -77,8 +79,8 @@ def batch(ended_ms: int, *, records: int = 1000, processing_ms: int = 1000, sche
 
 def observed(*batches: BatchTimes, policy: FeedbackPolicy = PID, interval_ms: int = 20) -> Feedback:
     state = Feedback()
-    for one in batches:
-        state = observe(state, one, interval_ms=interval_ms, policy=policy)
+    for batch_times in batches:
+        state = observe(state, batch_times, interval_ms=interval_ms, policy=policy)
     return state
 
 

@@ -38,8 +38,8 @@ SNAPSHOT = ClusterSnapshot(
     ],
 )
 def test_all_that_is_read_is_reset_or_what_is_chosen(choices: list[str], chosen: list[TopicPartition]) -> None:
-    found = chosen_partitions([TopicChoice.parse(text) for text in choices], Earliest(), SNAPSHOT)
-    assert list(found) == chosen
+    partitions = chosen_partitions([TopicChoice.parse(text) for text in choices], Earliest(), SNAPSHOT)
+    assert list(partitions) == chosen
 
 
 def test_of_a_list_those_that_are_listed_and_chosen() -> None:
@@ -49,7 +49,7 @@ def test_of_a_list_those_that_are_listed_and_chosen() -> None:
 
 
 @pytest.mark.parametrize(
-    ("choices", "to", "said"),
+    ("choices", "to", "message"),
     [
         ([TopicChoice("rail")], Earliest(), "does not read rail-0; it reads air, sea"),
         ([TopicChoice("air", (0, 7))], Earliest(), "does not read air-7; it reads air, sea"),
@@ -57,8 +57,8 @@ def test_of_a_list_those_that_are_listed_and_chosen() -> None:
         ([TopicChoice("sea")], Listed({place("air", 0): 1}), "have no partition that could be reset"),
     ],
 )
-def test_what_is_not_read_cannot_be_reset(choices: list[TopicChoice], to: object, said: str) -> None:
-    with pytest.raises(OptionError, match=said):
+def test_what_is_not_read_cannot_be_reset(choices: list[TopicChoice], to: object, message: str) -> None:
+    with pytest.raises(OptionError, match=message):
         chosen_partitions(choices, to, SNAPSHOT)  # type: ignore[arg-type]
 
 

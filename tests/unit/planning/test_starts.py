@@ -67,11 +67,11 @@ def test_a_group_s_offsets_are_where_it_goes_on() -> None:
 
 
 def test_where_a_group_has_committed_nothing_the_user_must_have_said_what_then() -> None:
-    found = {T0: 42, T1: None, U0: 5}
+    answers = {T0: 42, T1: None, U0: 5}
     with pytest.raises(OptionError, match="'g' has committed no offset of t-1; write committed-or-earliest"):
-        resolve_starts(Positions(default=Committed("g"), option="startingOffsets"), CLUSTER, found)
+        resolve_starts(Positions(default=Committed("g"), option="startingOffsets"), CLUSTER, answers)
     for otherwise, offset in ((Earliest(), 0), (Latest(), 50)):
-        starts = resolve_starts(Positions(default=Committed("g", otherwise)), CLUSTER, found)
+        starts = resolve_starts(Positions(default=Committed("g", otherwise)), CLUSTER, answers)
         assert starts.offsets == {T0: 42, T1: offset, U0: 5}
 
 
@@ -163,8 +163,8 @@ def ranges_of(
 def test_a_batch_reads_what_the_log_has_of_what_was_asked_for(
     start: int, end: int, held: tuple[int, int], lost: list[tuple[type[DataLossError], int, int]]
 ) -> None:
-    found = ranges_of(Positions(default=Exact(start)), Positions(default=Exact(end)))
-    assert found == ([OffsetRange("t", 0, *held)], lost)
+    ranges_and_losses = ranges_of(Positions(default=Exact(start)), Positions(default=Exact(end)))
+    assert ranges_and_losses == ([OffsetRange("t", 0, *held)], lost)
 
 
 def test_a_batch_from_earliest_to_latest_reads_the_whole_log() -> None:
@@ -180,5 +180,5 @@ def test_a_start_that_resolves_behind_the_end_is_an_error_that_names_both() -> N
 
 
 def test_a_start_past_the_log_with_end_latest_is_a_loss_and_reads_nothing() -> None:
-    found = ranges_of(Positions(default=Exact(150)), Positions(default=Latest()))
-    assert found == ([OffsetRange("t", 0, 100, 100)], [(StartOffsetResetError, 100, 150)])
+    ranges_and_losses = ranges_of(Positions(default=Exact(150)), Positions(default=Latest()))
+    assert ranges_and_losses == ([OffsetRange("t", 0, 100, 100)], [(StartOffsetResetError, 100, 150)])

@@ -19,13 +19,13 @@ def tps(*names: str) -> tuple[TopicPartition, ...]:
 
 
 def test_all_partitions_of_subscribed_topics_are_read() -> None:
-    found = select(TopicNames(("routes", "flights")), CLUSTER, INTERNAL)
-    assert found == Selection(tps("flights-0", "flights-1", "routes-0"))
+    selection = select(TopicNames(("routes", "flights")), CLUSTER, INTERNAL)
+    assert selection == Selection(tps("flights-0", "flights-1", "routes-0"))
 
 
 def test_a_subscribed_topic_that_does_not_exist_is_named_as_missing() -> None:
-    found = select(TopicNames(("routes", "rails", "boats")), CLUSTER, INTERNAL)
-    assert found == Selection(tps("routes-0"), missing=("boats", "rails"))
+    selection = select(TopicNames(("routes", "rails", "boats")), CLUSTER, INTERNAL)
+    assert selection == Selection(tps("routes-0"), missing=("boats", "rails"))
 
 
 def test_an_internal_topic_is_read_when_it_is_named() -> None:
@@ -40,7 +40,7 @@ def test_a_pattern_is_searched_for_anywhere_in_the_name() -> None:
 
 
 def test_a_pattern_never_reads_internal_topics() -> None:
-    assert {one.topic for one in select(TopicPattern("."), CLUSTER, INTERNAL).partitions} == {
+    assert {topic_partition.topic for topic_partition in select(TopicPattern("."), CLUSTER, INTERNAL).partitions} == {
         "flights",
         "flights_late",
         "routes",
@@ -86,7 +86,7 @@ def test_a_pattern_never_reads_ledgers_of_pipelines_and_a_name_does() -> None:
 )
 def test_whether_a_topic_is_read_is_a_matter_of_its_name_be_it_there_or_not(strategy: Strategy, read: set[str]) -> None:
     names = {"flights", "flights_late", "routes", "rails", *LEDGERS}
-    assert {one for one in names if reads(strategy, one)} == read
+    assert {topic for topic in names if reads(strategy, topic)} == read
 
 
 def test_a_pattern_that_is_found_nowhere_reads_nothing_and_misses_nothing() -> None:

@@ -139,6 +139,7 @@ def test_a_policy_that_gives_no_milliseconds_is_refused(answer: object) -> None:
 
 
 def test_only_triggers_that_ask_for_it_cost_a_question_for_the_backlog() -> None:
-    assert [asks_backlog(one) for one in (Interval(1), AvailableNow(), Delay(1), Backlog(1, 1), Custom(len))] == [  # type: ignore[arg-type]
-        False, False, False, True, True,
-    ]  # fmt: skip
+    assert [
+        asks_backlog(trigger)
+        for trigger in (Interval(1), AvailableNow(), Delay(1), Backlog(1, 1), Custom(len))  # type: ignore[arg-type]
+    ] == [False, False, False, True, True]

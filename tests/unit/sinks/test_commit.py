@@ -86,8 +86,8 @@ class Memory(LedgerStore[Transaction]):
             raise
 
     def advance(self, transaction: Transaction, entry: LedgerEntry, previous: LedgerEntry | None) -> None:
-        found = self.ledger
-        check_stands(entry, previous, found, store=self.label)
+        state = self.ledger
+        check_stands(entry, previous, state, store=self.label)
         self.events.append("advance")
 
     def write_entry(self, transaction: Transaction, committed: LedgerEntry) -> None:
@@ -113,8 +113,8 @@ class Rows:
 
     name = "rows"
 
-    def __init__(self, found: int | BaseException) -> None:
-        self.found = found
+    def __init__(self, row_count: int | BaseException) -> None:
+        self.found = row_count
 
     def apply(self, transaction: Transaction, batch: BatchAttempt, reports: Sequence[TaskReport]) -> int:
         if isinstance(self.found, BaseException):
@@ -126,8 +126,8 @@ ENTRY = LedgerEntry(pipeline="flights", generation=1, lineage="l", batch_id=0, p
 BATCH = BatchAttempt(pipeline="flights", generation=1, batch_id=0, attempt="a")
 
 
-def write(found: int | BaseException, *, reported: int = 3) -> Any:
-    return (Rows(found), BATCH, (TaskReport(rows=reported, attempt="t", staged=False),))
+def write(row_count: int | BaseException, *, reported: int = 3) -> Any:
+    return (Rows(row_count), BATCH, (TaskReport(rows=reported, attempt="t", staged=False),))
 
 
 def test_a_commit_passes_its_parts_in_their_order_and_the_fault_points_between(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -32,17 +32,17 @@ def told(kind: pa.DataType) -> list[str]:
     return json_problems(pa.schema({"id": pa.map_(pa.date32(), pa.string()), "legs": kind}), ["legs"])
 
 
-@pytest.mark.parametrize("place", PLACES)
-def test_odd_keys_are_told_by_column_place_and_type(place: str) -> None:
+@pytest.mark.parametrize("map_path", PLACES)
+def test_odd_keys_are_told_by_column_place_and_type(map_path: str) -> None:
     for key in ODD:
-        (problem,) = told(PLACES[place](pa.map_(key, pa.string())))
-        assert problem.startswith(f"column 'legs' is to be JSON, and the map at {place} has keys of type {key},")
+        (problem,) = told(PLACES[map_path](pa.map_(key, pa.string())))
+        assert problem.startswith(f"column 'legs' is to be JSON, and the map at {map_path} has keys of type {key},")
 
 
-@pytest.mark.parametrize("place", PLACES)
-def test_texts_numbers_and_truth_values_are_names(place: str) -> None:
+@pytest.mark.parametrize("map_path", PLACES)
+def test_texts_numbers_and_truth_values_are_names(map_path: str) -> None:
     for key in NAMES:
-        assert told(PLACES[place](pa.map_(key, pa.string()))) == []
+        assert told(PLACES[map_path](pa.map_(key, pa.string()))) == []
 
 
 def test_every_map_of_a_column_is_told() -> None:

@@ -68,11 +68,11 @@ def installed(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[None]
 
 @pytest.mark.parametrize("name", own_types())
 def test_a_type_of_this_package_is_a_sink_with_a_configuration(name: str) -> None:
-    found = sink_type(name)
-    assert issubclass(found, Sink)
-    assert issubclass(found, SinkConfig)
-    assert found.__doc__ is not None
-    assert all(f"\n        {argument}: " in found.__doc__ for argument in found.__pydantic_fields__)
+    sink_class = sink_type(name)
+    assert issubclass(sink_class, Sink)
+    assert issubclass(sink_class, SinkConfig)
+    assert sink_class.__doc__ is not None
+    assert all(f"\n        {argument}: " in sink_class.__doc__ for argument in sink_class.__pydantic_fields__)
 
 
 def test_a_former_name_is_the_same_type() -> None:
@@ -141,7 +141,7 @@ def test_a_store_is_found_by_its_url(url: str, shown: str) -> None:
 
 
 @pytest.mark.parametrize(
-    ("url", "said"),
+    ("url", "message"),
     [
         ("/data/air.db", "it has no scheme; expected one like postgresql://HOST/DATABASE"),
         ("oracle:secret", "'oracle' is none of its schemes: postgresql, sqlite, duckdb, kafka, files, delta, mysql"),
@@ -156,8 +156,8 @@ def test_a_store_is_found_by_its_url(url: str, shown: str) -> None:
         ("postgresql://far/air?secret", "is not a Postgres connection string"),
     ],
 )
-def test_a_url_that_is_none_is_refused_and_not_repeated(url: str, said: str) -> None:
-    with pytest.raises(OptionError, match=re.escape(said)) as raised:
+def test_a_url_that_is_none_is_refused_and_not_repeated(url: str, message: str) -> None:
+    with pytest.raises(OptionError, match=re.escape(message)) as raised:
         store_at(url)
     assert "secret" not in str(raised.value)
 

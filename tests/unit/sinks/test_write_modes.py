@@ -28,10 +28,10 @@ def parse(mode: str, **columns: Any) -> WriteMode:
     ],
 )
 def test_what_makes_sense_is_kept_as_tuples(mode: str, columns: dict[str, list[str]]) -> None:
-    found = parse(mode, **columns)
-    assert found.name == mode
+    write_mode = parse(mode, **columns)
+    assert write_mode.name == mode
     for name in ("key", "add", "order"):
-        assert getattr(found, name) == tuple(columns.get(name, ()))
+        assert getattr(write_mode, name) == tuple(columns.get(name, ()))
 
 
 @pytest.mark.parametrize(

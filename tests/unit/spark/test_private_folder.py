@@ -63,9 +63,9 @@ def test_a_folder_that_a_killed_driver_has_left_goes_at_the_next_start_and_that_
             killed.kill()
         assert len(settings_in(tmp_path)) == 2
         with started(tmp_path) as next_one:
-            found = settings_in(tmp_path)
-            assert len(found) == 2
-            assert of_living in found
+            settings_files = settings_in(tmp_path)
+            assert len(settings_files) == 2
+            assert of_living in settings_files
             next_one.communicate()
         living.communicate()
     assert list(tmp_path.iterdir()) == []

@@ -56,8 +56,8 @@ def test_sources_readers_and_tasks_do_not_show_secrets(streaming: bool, caplog: 
         reader = source.streamReader(SCHEMA) if streaming else source.reader(SCHEMA)
     options = SourceOptions.parse(OPTIONS, streaming=streaming)
     task = RangeTask(range=OffsetRange("flights", 0, 0, 1), topic_id="", host="b", port=9092, client=options.client)
-    for one in (source, reader, options, options.client, task):
-        assert MARK not in f"{one!r} {one}"
+    for secret_holder in (source, reader, options, options.client, task):
+        assert MARK not in f"{secret_holder!r} {secret_holder}"
     if isinstance(reader, DataSourceStreamReader):
         reader.stop()
     assert MARK not in caplog.text

@@ -29,10 +29,10 @@ def test_a_note_of_a_process_that_spark_made_is_believed(source: type[DirectKafk
     sent = tmp_path / "class"
     sent.write_bytes(cloudpickle.dumps(source.of_this_driver()))
     told = subprocess.run([sys.executable, "-c", PROGRAM, str(sent)], capture_output=True, text=True, check=True).stdout
-    found = Notes.of_this_process().read(f"Traceback\n{told}\n\tat java")
-    assert isinstance(found, FencedError)
-    assert (found.held, found.found) == (1, 2)
-    assert found.pipeline == "p"
+    error = Notes.of_this_process().read(f"Traceback\n{told}\n\tat java")
+    assert isinstance(error, FencedError)
+    assert (error.held, error.found) == (1, 2)
+    assert error.pipeline == "p"
 
 
 def test_a_class_that_is_sent_without_the_key_is_not_believed(tmp_path: Path) -> None:

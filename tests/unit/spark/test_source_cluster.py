@@ -67,8 +67,8 @@ def test_a_loss_that_stands_is_believed() -> None:
 def test_a_range_that_a_program_gives_is_lost_only_if_it_is_at_the_second_look_too(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    place = TopicPartition("flights", 0)
-    there = snapshot({place: seen(0, 100)})
+    topic_partition = TopicPartition("flights", 0)
+    there = snapshot({topic_partition: seen(0, 100)})
     looks = [snapshot({}), there]
 
     class Stale(Cluster):
@@ -76,10 +76,10 @@ def test_a_range_that_a_program_gives_is_lost_only_if_it_is_at_the_second_look_t
             return looks.pop(0)
 
     monkeypatch.setattr(source_cluster, "Cluster", Stale)
-    (task,), found = source_cluster.tasks_of_ranges(
+    (task,), cluster_snapshot = source_cluster.tasks_of_ranges(
         {"bootstrap.servers": "h:1"}, [OffsetRange("flights", 0, 5, 9)], columns=("value",)
     )
-    assert (found, looks, task.range.until_offset) == (there, [], 9)
+    assert (cluster_snapshot, looks, task.range.until_offset) == (there, [], 9)
 
 
 def losing(*error_types: type[DataLossError]) -> BatchPlan:

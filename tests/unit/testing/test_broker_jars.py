@@ -33,7 +33,7 @@ exit {code}
 def runs(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     monkeypatch.setenv("DIRECTKAFKA_CACHE", str(tmp_path / "cache"))
     monkeypatch.setattr(maven_jars, "java_home", lambda: tmp_path / "java")
-    monkeypatch.setattr(maven_jars, "pinned_sums", lambda place: dict.fromkeys(_FETCHED, _SUM))
+    monkeypatch.setattr(maven_jars, "pinned_sums", lambda subfolder: dict.fromkeys(_FETCHED, _SUM))
     monkeypatch.setattr(maven_jars, "_compared", set())
     _make_ivy(tmp_path)
     return tmp_path / "runs"
@@ -58,14 +58,14 @@ def test_jars_are_fetched_once_and_progress_is_told(runs: Path) -> None:
 
 
 def test_of_several_that_ask_at_once_one_fetches(runs: Path) -> None:
-    found: list[Path] = []
-    threads = [threading.Thread(target=lambda: found.append(subject.broker_jars("4.3.0"))) for _ in range(4)]
+    folders: list[Path] = []
+    threads = [threading.Thread(target=lambda: folders.append(subject.broker_jars("4.3.0"))) for _ in range(4)]
     for thread in threads:
         thread.start()
     for thread in threads:
         thread.join()
-    assert len(found) == 4
-    assert len(set(found)) == 1
+    assert len(folders) == 4
+    assert len(set(folders)) == 1
     assert runs.read_text() == "run\n"
 
 
@@ -92,7 +92,7 @@ def test_a_jar_that_is_not_the_published_one_is_not_kept(
     runs: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     sums = {_FETCHED[0]: _SUM, _FETCHED[1]: "0" * 64}
-    monkeypatch.setattr(maven_jars, "pinned_sums", lambda place: sums)
+    monkeypatch.setattr(maven_jars, "pinned_sums", lambda subfolder: sums)
     with pytest.raises(EnvironmentFaultError, match=r"slf4j-simple-1.7.36.jar in .* is not what was published"):
         subject.broker_jars("4.3.0")
     assert [path.name for path in (tmp_path / "cache" / "kafka").iterdir()] == ["4.3.0.lock"]

@@ -59,7 +59,7 @@ def test_every_pin_has_the_hashes_of_its_files_and_no_index_of_one_machine_is_na
         if pin != "-r":
             assert re.fullmatch(r"[\w.-]+==[\w.]+", pin), line
             assert hashes, f"make pins was not run after {pin}"
-            assert all(re.fullmatch("--hash=sha256:[0-9a-f]{64}", one) for one in hashes), line
+            assert all(re.fullmatch("--hash=sha256:[0-9a-f]{64}", hash_option) for hash_option in hashes), line
 
 
 def test_every_installation_of_pins_asks_for_hashes() -> None:
@@ -72,5 +72,7 @@ def test_every_installation_of_pins_asks_for_hashes() -> None:
 @pytest.mark.parametrize("name", ["backports.zstd", "deflate", "google-crc32c", "lz4"])
 def test_a_library_whose_c_functions_are_called_by_address_has_an_upper_bound(name: str) -> None:
     """:mod:`directkafka.kafka.kernels.c_functions` knows what they take, and nobody checks it at run time."""
-    (requirement,) = [one for one in _declared() if canonicalize_name(one.name) == canonicalize_name(name)]
-    assert {"<", "<="} & {one.operator for one in requirement.specifier}, requirement
+    (requirement,) = [
+        dependency for dependency in _declared() if canonicalize_name(dependency.name) == canonicalize_name(name)
+    ]
+    assert {"<", "<="} & {specifier.operator for specifier in requirement.specifier}, requirement

@@ -53,8 +53,8 @@ class JsonBookStore(LedgerStore[dict[str, Any]]):
 
     def state(self, pipeline: str, book: dict[str, Any] | None = None) -> PipelineState:
         """Step 2: who owns the pipeline, and its last batch."""
-        found = (book or self.read_book())["ledger"].get(pipeline)
-        return state_from_json(found, store=self.label) if found else PipelineState()
+        stored_state = (book or self.read_book())["ledger"].get(pipeline)
+        return state_from_json(stored_state, store=self.label) if stored_state else PipelineState()
 
     def fence(self, pipeline: str, *, generation: int | None = None) -> int:
         """Step 1."""
@@ -82,8 +82,8 @@ class JsonBookStore(LedgerStore[dict[str, Any]]):
 
     def end(self, transaction: dict[str, Any], committed: LedgerEntry) -> None:
         """Rows and entry at once."""
-        commit_id, found = transaction.pop("commit_id"), self.state(committed.pipeline, transaction)
-        transaction["ledger"][committed.pipeline] = state_to_json(replace(found, entry=committed, commit_id=commit_id))
+        commit_id, state = transaction.pop("commit_id"), self.state(committed.pipeline, transaction)
+        transaction["ledger"][committed.pipeline] = state_to_json(replace(state, entry=committed, commit_id=commit_id))
         self.write_book(transaction)
 
     def close(self) -> None:
@@ -117,8 +117,8 @@ class JsonBookSink(JsonBookConfig, Clonable):
     def check(self, schema: pa.Schema) -> None:
         """Rows of one page have the same columns."""
         given = dict(zip(schema.names, map(str, schema.types), strict=True))
-        found = self.store.read_book()["pages"].get(self.page, {"columns": given})["columns"]
-        if other := dict(given.items() ^ found.items()):
+        columns = self.store.read_book()["pages"].get(self.page, {"columns": given})["columns"]
+        if other := dict(given.items() ^ columns.items()):
             raise SchemaMismatchError(store=self.store.label, sink=self.page, detail=f"page and DataFrame: {other}")
 
     def prepare(self, schema: pa.Schema) -> None:

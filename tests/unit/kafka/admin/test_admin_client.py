@@ -36,10 +36,10 @@ class Client:
                 name="flights", error_code=0, topic_id=None, is_internal=False, partitions=[partition]
             )
             return SimpleNamespace(topics=[topic], cluster_id="c")
-        said = self.script.popleft()
-        if isinstance(said, Exception):
-            raise said
-        fields = {"partition_index": 3, "partition": 3, "error_code": 0, "leader_epoch": -1, **said}
+        answer = self.script.popleft()
+        if isinstance(answer, Exception):
+            raise answer
+        fields = {"partition_index": 3, "partition": 3, "error_code": 0, "leader_epoch": -1, **answer}
         partition = SimpleNamespace(**fields)
         return SimpleNamespace(topics=[SimpleNamespace(name="flights", topic="flights", partitions=[partition])])
 

@@ -44,19 +44,19 @@ def look(client: Any, *settings: str) -> Any:
 
 
 def test_every_broker_is_asked_by_itself() -> None:
-    found = look(Client(), "replicas", "unset")
-    assert [(one.node_id, one.address) for one in found] == [(1, "one:1"), (2, "two:1")]
-    assert all(one.versions == {24: (0, 5)} and one.settings == {"replicas": "3"} for one in found)
+    brokers = look(Client(), "replicas", "unset")
+    assert [(broker.node_id, broker.address) for broker in brokers] == [(1, "one:1"), (2, "two:1")]
+    assert all(broker.versions == {24: (0, 5)} and broker.settings == {"replicas": "3"} for broker in brokers)
 
 
 def test_a_broker_that_has_just_died_is_left_out_unless_all_have() -> None:
-    assert [one.node_id for one in look(Client(2))] == [1]
+    assert [broker.node_id for broker in look(Client(2))] == [1]
     with pytest.raises(BrokerUnreachableError):
         look(Client(1, 2))
 
 
 def test_settings_that_may_not_be_seen_are_none_and_no_error() -> None:
     client: Any = Client(refusal=CLUSTER_AUTHORIZATION_FAILED)
-    assert all(one.settings == {} for one in look(client, "replicas"))
+    assert all(broker.settings == {} for broker in look(client, "replicas"))
     assert topic_settings(client, "flights", ["max.message.bytes"]) == {}
     assert client.asked[-1] == ("DescribeConfigs", None)

@@ -38,10 +38,10 @@ class Client:
             return SimpleNamespace(cluster_id="", topics=[], brokers=[])
         partitions = [
             SimpleNamespace(
-                partition=one, partition_index=one, error_code=0, partition_error_code=0,
+                partition=partition, partition_index=partition, error_code=0, partition_error_code=0,
                 end_offset=9, offset=9, leader_epoch=5,
             )
-            for one in self.answered
+            for partition in self.answered
         ]  # fmt: skip
         topic = SimpleNamespace(name="flights", topic="flights", partitions=partitions, results_by_partition=partitions)
         return SimpleNamespace(topics=[topic], results_by_topic_v3_and_below=[topic], error_code=0)

@@ -24,11 +24,11 @@ class Client:
 
     def call(self, _: str, node_id: int | None = None, **__: Any) -> Any:
         if node_id is None:
-            return SimpleNamespace(brokers=[SimpleNamespace(node_id=one + 1) for one in range(len(self.brokers))])
-        said = self.brokers[node_id - 1]
-        if isinstance(said, Exception):
-            raise said
-        topics = [SimpleNamespace(topic_id=uuid.UUID(one), error_code=code) for one, code in said.items()]
+            return SimpleNamespace(brokers=[SimpleNamespace(node_id=index + 1) for index in range(len(self.brokers))])
+        answer = self.brokers[node_id - 1]
+        if isinstance(answer, Exception):
+            raise answer
+        topics = [SimpleNamespace(topic_id=uuid.UUID(topic_id), error_code=code) for topic_id, code in answer.items()]
         return SimpleNamespace(topics=topics)
 
 

@@ -49,8 +49,8 @@ def test_a_match_may_overlap_what_it_writes(match: int) -> None:
         repeated = (literals[-back:] * (match // back + 1))[:match]
         frame = framed(sequence(literals, back, match) + bytes([15 << 4, len(tail) - 15]) + tail)
         for more in (0, 1, 40, 100):
-            found = unpacked(LZ4, frame, 40 + match + len(tail) + more)
-            assert found == literals + repeated + tail, f"{back} back, room for {more} more"
+            content = unpacked(LZ4, frame, 40 + match + len(tail) + more)
+            assert content == literals + repeated + tail, f"{back} back, room for {more} more"
 
 
 @pytest.mark.parametrize(

@@ -147,7 +147,7 @@ def test_silence_ends_in_a_timeout(broker: Broker) -> None:
 
 
 def test_bytes_that_trickle_do_not_put_the_end_off_for_ever(broker: Broker) -> None:
-    broker.say(*(bytes([one]) for one in framed(encode(VERSION, records=b"x" * 100))[:60]), pause_s=0.02)
+    broker.say(*(bytes([byte]) for byte in framed(encode(VERSION, records=b"x" * 100))[:60]), pause_s=0.02)
     begun = time.monotonic()
     with pytest.raises(TimeoutError, match="came in time"):
         fetch(broker, bytearray(), timeout_ms=200)

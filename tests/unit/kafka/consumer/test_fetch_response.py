@@ -81,7 +81,9 @@ def as_they_read(frame: bytes, version: int) -> tuple[dict[str, Any], bytes]:
         "high_watermark": partition.high_watermark,
         "last_stable_offset": partition.last_stable_offset,
         "log_start_offset": partition.log_start_offset if version >= 5 else -1,
-        "aborted": tuple((one.producer_id, one.first_offset) for one in partition.aborted_transactions or ()),
+        "aborted": tuple(
+            (transaction.producer_id, transaction.first_offset) for transaction in partition.aborted_transactions or ()
+        ),
         "preferred_read_replica": partition.preferred_read_replica if version >= 11 else -1,
     }
     return fields, bytes(partition.records or b"")
@@ -127,7 +129,7 @@ def test_null_records_are_no_records(version: int) -> None:
     assert response.records_start == response.records_end
 
 
-@pytest.mark.parametrize("version", [one for one in VERSIONS if one >= 12])
+@pytest.mark.parametrize("version", [version for version in VERSIONS if version >= 12])
 def test_unknown_tagged_fields_are_passed_over(version: int) -> None:
     pair = (1).to_bytes(8, "big") + (2).to_bytes(8, "big")
     head, tail = encode(version, aborted=[(1, 2)], records=b"records").split(pair)
@@ -166,7 +168,7 @@ def with_known_tags(version: int) -> bytes:
     return bytes(response.encode(header=True))
 
 
-@pytest.mark.parametrize("version", [one for one in VERSIONS if one >= 12])
+@pytest.mark.parametrize("version", [version for version in VERSIONS if version >= 12])
 def test_known_tagged_fields_change_nothing(version: int) -> None:
     frame = with_known_tags(version)
     assert len(frame) > len(encode(version, error_code=6, aborted=[], records=b"records"))
@@ -182,7 +184,7 @@ def test_the_topic_is_passed_over_whatever_it_is_called(version: int, name: str,
     assert parsed(frame, version)[1] == b"records"
 
 
-@pytest.mark.parametrize("version", [one for one in VERSIONS if one >= 12])
+@pytest.mark.parametrize("version", [version for version in VERSIONS if version >= 12])
 @given(
     fields=st.lists(st.tuples(st.integers(0, 2**31 - 1), st.binary(max_size=200)), min_size=1, max_size=4),
 )
@@ -223,7 +225,7 @@ def test_a_topic_without_partitions_is_refused(version: int) -> None:
             parse_fetch_response(memoryview(frame[:at] + count + frame[at + len(count) :]), version)
 
 
-@pytest.mark.parametrize("version", [one for one in VERSIONS if one >= 12])
+@pytest.mark.parametrize("version", [version for version in VERSIONS if version >= 12])
 def test_every_truncation_of_tagged_fields_is_refused(version: int) -> None:
     frame = encode(version, aborted=[(1, 2)], records=b"records")
     tagged = frame[:4] + bytes([1, 100, 0xC8, 0x01]) + b"x" * 200 + frame[5:]
@@ -232,7 +234,7 @@ def test_every_truncation_of_tagged_fields_is_refused(version: int) -> None:
             parse_fetch_response(memoryview(tagged[:length]), version)
 
 
-@pytest.mark.parametrize("version", [one for one in VERSIONS if one >= 7])
+@pytest.mark.parametrize("version", [version for version in VERSIONS if version >= 7])
 def test_an_error_of_the_whole_response_is_the_error(version: int) -> None:
     response, _ = parsed(encode(version, response_error=70, topic_count=0), version)
     assert response.error_code == 70

@@ -84,7 +84,7 @@ class World:
 
     def ended_epochs(self, epochs: dict[TopicPartition, int], _: object) -> dict[TopicPartition, EndedEpoch]:
         self.epochs_asked += epochs.values()
-        return {one: EndedEpoch(epoch, 15) for one, epoch in epochs.items()}
+        return {partition: EndedEpoch(epoch, 15) for partition, epoch in epochs.items()}
 
     def close(self) -> None:
         pass

@@ -43,7 +43,7 @@ def answer(first: int = 0, last: int = -1, **fields: Any) -> tuple[FetchResponse
 
 def merged(*answers: tuple[FetchResponse, bytes]) -> tuple[FetchResponse, bytes]:
     """One response with the batches of several."""
-    records = b"".join(one for _, one in answers)
+    records = b"".join(batches for _, batches in answers)
     return replace(answers[0][0], records_end=len(records)), records
 
 
@@ -68,10 +68,10 @@ class Leader:
     def answer(self, _: object, task: RangeTask, position: int, *, buffer: bytearray, **__: Any) -> FetchResponse:
         self.asked.append(position)
         self.asked_at.append(time.monotonic())
-        said = self.script.popleft() if self.script else answer()
-        if isinstance(said, Exception):
-            raise said
-        response, records = said
+        scripted_answer = self.script.popleft() if self.script else answer()
+        if isinstance(scripted_answer, Exception):
+            raise scripted_answer
+        response, records = scripted_answer
         buffer[: len(records)] = records
         return response  # type: ignore[no-any-return]
 
@@ -103,20 +103,20 @@ def leader(monkeypatch: pytest.MonkeyPatch) -> Iterator[Leader]:
     monkeypatch.setattr(range_reader, "PartitionConnection", lambda _: made)
     monkeypatch.setattr(range_reader, "send_fetch", made.answer)
     yield made
-    assert not [one for one in threading.enumerate() if one.name.startswith("fetch ")]
+    assert not [thread for thread in threading.enumerate() if thread.name.startswith("fetch ")]
 
 
 def run(a_task: RangeTask) -> list[tuple[int, int]]:
     """``(asked offset, next offset)`` of every response."""
     fetching = range_reader.RangeFetch(a_task)
-    found = []
+    offset_pairs = []
     try:
         for fetched in fetching:
-            found.append((fetched.from_offset, fetched.index.next_offset))
+            offset_pairs.append((fetched.from_offset, fetched.index.next_offset))
             fetching.recycle(fetched)
     finally:
         fetching.close()
-    return found
+    return offset_pairs
 
 
 def test_every_answer_without_an_error_says_that_the_topic_is_there(leader: Leader) -> None:

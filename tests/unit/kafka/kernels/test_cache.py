@@ -184,8 +184,8 @@ def test_a_process_that_may_write_nowhere_compiles_without_a_cache(install: Inst
     install.pycache.write_text("not a folder")
     install.home.rmdir()
     install.home.write_text("not a folder")
-    place = install.temporary / cache.PRIVATE_NAME
-    place.write_text("not a folder")
+    path = install.temporary / cache.PRIVATE_NAME
+    path.write_text("not a folder")
     assert install.run() == "42 1"
     assert install.run() == "42 1"
 
@@ -265,7 +265,7 @@ def test_a_program_that_compiles_says_so_once(
     with caplog.at_level("INFO", logger="directkafka"):
         for _ in range(2):
             assert cache.KernelCache(len_of).load_overload(int64(int64), cpu_target.target_context) is None
-    assert [one.getMessage()[:17] for one in caplog.records] == ["compiling kernels"]
+    assert [record.getMessage()[:17] for record in caplog.records] == ["compiling kernels"]
 
 
 def len_of(number: int) -> int:

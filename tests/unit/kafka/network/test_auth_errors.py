@@ -44,9 +44,9 @@ def failure(error: Exception, options: ClientOptions = TLS) -> BrokerAccessError
     ],
 )
 def test_what_tls_will_never_take_is_a_refusal(reason: str, setting: str) -> None:
-    found = failure(of_tls(reason))
-    assert isinstance(found, BrokerAccessError)
-    assert setting in found.remedy
+    error = failure(of_tls(reason))
+    assert isinstance(error, BrokerAccessError)
+    assert setting in error.remedy
 
 
 @pytest.mark.parametrize("reason", ["UNEXPECTED_EOF_WHILE_READING", "TLSV1_ALERT_INTERNAL_ERROR", ""])
@@ -58,8 +58,8 @@ def test_the_error_of_tls_is_found_wherever_it_stands() -> None:
     inner = of_tls("WRONG_VERSION_NUMBER")
     as_context, as_cause = RuntimeError("handshake"), RuntimeError("handshake")
     as_context.__context__, as_cause.__cause__ = inner, inner
-    for one in (as_context, as_cause, RuntimeError(inner), RuntimeError(as_cause)):
-        assert isinstance(failure(one), BrokerAccessError)
+    for error in (as_context, as_cause, RuntimeError(inner), RuntimeError(as_cause)):
+        assert isinstance(failure(error), BrokerAccessError)
     circle = RuntimeError("circle")
     circle.__context__ = RuntimeError("of")
     circle.__context__.__context__ = circle
@@ -67,9 +67,9 @@ def test_the_error_of_tls_is_found_wherever_it_stands() -> None:
 
 
 def test_a_login_that_is_refused_shows_who_and_the_broker_s_words() -> None:
-    found = failure(NumberedError("SaslAuthenticationFailedError: Invalid username or password"), LOGIN)
-    assert isinstance(found, BrokerAccessError)
-    assert "refused the login of user 'ann' by PLAIN (Invalid username or password)" in str(found)
+    error = failure(NumberedError("SaslAuthenticationFailedError: Invalid username or password"), LOGIN)
+    assert isinstance(error, BrokerAccessError)
+    assert "refused the login of user 'ann' by PLAIN (Invalid username or password)" in str(error)
 
 
 def test_a_number_of_the_operating_system_is_not_kafka_s() -> None:
@@ -77,9 +77,9 @@ def test_a_number_of_the_operating_system_is_not_kafka_s() -> None:
 
 
 def test_an_error_without_a_text_is_named() -> None:
-    found = failure(TimeoutError())
-    assert isinstance(found, BrokerUnreachableError)
-    assert found.cause == "TimeoutError"
+    error = failure(TimeoutError())
+    assert isinstance(error, BrokerUnreachableError)
+    assert error.cause == "TimeoutError"
 
 
 @pytest.mark.parametrize(("code", "right"), [(29, "DESCRIBE and READ on the topic"), (30, "READ on the group")])

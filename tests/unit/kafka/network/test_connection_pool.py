@@ -42,8 +42,8 @@ def make(pool: object, monkeypatch: pytest.MonkeyPatch) -> Iterator[Callable[...
 
     monkeypatch.setattr(connection_pool, "open_channel", make)
     yield make
-    for one in sockets:
-        one.close()
+    for opened_socket in sockets:
+        opened_socket.close()
     others_end.clear()
 
 

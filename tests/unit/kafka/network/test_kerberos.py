@@ -124,17 +124,17 @@ def failure(library: Library, given: KerberosLogin, major: int, minor: int) -> B
     failing(library, major, minor)
     with pytest.raises(SaslAuthenticationFailedError) as caught:
         mechanism(given)
-    found = told(caught.value, given)
-    assert isinstance(found, BrokerAccessError)
-    return found
+    error = told(caught.value, given)
+    assert isinstance(error, BrokerAccessError)
+    return error
 
 
 def test_tickets_of_a_keytab_lie_in_one_cache_in_memory_for_each_login(
     library: Library, keytab: KerberosLogin, tmp_path: Path
 ) -> None:
     other = login(keytab=keytab.keytab, principal="eve@REALM")
-    begun = [TicketProvider(one, 1.0).begin("b") for one in (keytab, keytab, other)]
-    assert [(one.token, one.principal) for one in begun[1:]] == [
+    begun = [TicketProvider(kerberos_login, 1.0).begin("b") for kerberos_login in (keytab, keytab, other)]
+    assert [(context.token, context.principal) for context in begun[1:]] == [
         (b"first token", "ann@REALM"),
         (b"first token", "eve@REALM"),
     ]
@@ -155,12 +155,12 @@ def test_tickets_of_a_cache_are_the_environment_s_or_those_of_the_one_that_is_na
 
 def test_after_a_broker_s_refusal_tickets_are_fetched_anew(library: Library, keytab: KerberosLogin) -> None:
     TicketProvider(keytab, 1.0).begin("b")
-    found = told(SaslAuthenticationFailedError("no"), keytab)
+    error = told(SaslAuthenticationFailedError("no"), keytab)
     TicketProvider(keytab, 1.0).begin("b")
     first, second = (store["ccache"] for store, _ in library.asks)
     assert first != second
-    assert "it refused the login of the principal ann@REALM by GSSAPI (no)" in str(found)
-    assert "kafka.sasl.kerberos.service.name" in str(found)
+    assert "it refused the login of the principal ann@REALM by GSSAPI (no)" in str(error)
+    assert "kafka.sasl.kerberos.service.name" in str(error)
 
 
 @pytest.mark.parametrize(("major", "minor"), [(CREDENTIALS_EXPIRED, 100001), (FAILURE, TICKET_EXPIRED)])
@@ -170,10 +170,10 @@ def test_a_ticket_of_a_keytab_that_is_over_is_fetched_anew_at_once(
     answers = iter([GssError(major, minor), b"token"])
 
     def answer() -> Any:
-        found = next(answers)
-        if isinstance(found, Exception):
-            raise found
-        return found
+        next_answer = next(answers)
+        if isinstance(next_answer, Exception):
+            raise next_answer
+        return next_answer
 
     library.answer = answer
     assert TicketProvider(keytab, 1.0).begin("b").token == b"token"
@@ -241,9 +241,9 @@ def test_another_login_does_not_wait_for_the_one_that_is_being_asked_for(
 def test_a_fault_with_a_keytab_is_told_with_what_to_do(
     library: Library, keytab: KerberosLogin, number: int, cause: str, remedy: str
 ) -> None:
-    found = failure(library, keytab, FAILURE, number)
-    assert cause.format(keytab=keytab.keytab) in found.cause
-    assert remedy in found.remedy
+    error = failure(library, keytab, FAILURE, number)
+    assert cause.format(keytab=keytab.keytab) in error.cause
+    assert remedy in error.remedy
 
 
 @pytest.mark.parametrize(
@@ -261,9 +261,9 @@ def test_a_fault_with_a_cache_is_told_with_what_to_do(
     library: Library, major: int, number: int, cause: str, remedy: str
 ) -> None:
     given = login(principal="ann@REALM", ticket_cache="/tmp/tickets", setting="sasl.jaas.config")
-    found = failure(library, given, major, number)
-    assert cause in found.cause
-    assert remedy in found.remedy
+    error = failure(library, given, major, number)
+    assert cause in error.cause
+    assert remedy in error.remedy
 
 
 @pytest.mark.parametrize("variable", ["/tmp/of-the-environment", None])
@@ -273,8 +273,8 @@ def test_the_environment_s_cache_is_named(
     monkeypatch.delenv("KRB5CCNAME", raising=False)
     if variable:
         monkeypatch.setenv("KRB5CCNAME", variable)
-    found = failure(library, login(), FAILURE, NO_FILE)
-    assert f"there is no ticket in {variable or 'the default credential cache'}" in found.cause
+    error = failure(library, login(), FAILURE, NO_FILE)
+    assert f"there is no ticket in {variable or 'the default credential cache'}" in error.cause
 
 
 @pytest.mark.parametrize("number", [KDC_UNREACHABLE, BASE + 220, BASE + 29])
@@ -282,9 +282,9 @@ def test_a_kdc_that_is_away_may_be_back_later(library: Library, keytab: Kerberos
     failing(library, FAILURE, number)
     with pytest.raises(ConnectionError) as caught:
         mechanism(keytab)
-    found = told(caught.value, keytab)
-    assert isinstance(found, BrokerUnreachableError)
-    assert "Kerberos's KDC does not answer: words of the library" in str(found)
+    error = told(caught.value, keytab)
+    assert isinstance(error, BrokerUnreachableError)
+    assert "Kerberos's KDC does not answer: words of the library" in str(error)
 
 
 @pytest.mark.parametrize(("content", "reason"), [(None, "No such file"), (b"no keytab", "which is no keytab")])
@@ -306,12 +306,12 @@ def test_without_the_package_it_is_said_what_to_install(monkeypatch: pytest.Monk
         TicketProvider(login(), 1.0).begin("b")
     with pytest.raises(SaslAuthenticationFailedError) as of_login:
         mechanism(login())
-    found = told(of_login.value, login())
-    assert isinstance(found, BrokerAccessError)
-    assert (found.cause, found.remedy) == (caught.value.cause, caught.value.remedy)
-    assert "GSSAPI needs the package gssapi" in found.cause
+    error = told(of_login.value, login())
+    assert isinstance(error, BrokerAccessError)
+    assert (error.cause, error.remedy) == (caught.value.cause, caught.value.remedy)
+    assert "GSSAPI needs the package gssapi" in error.cause
     for word in ('pip install ".[kerberos]"', "every executor", "C compiler", "libkrb5"):
-        assert word in found.remedy
+        assert word in error.remedy
 
 
 def test_a_library_that_takes_no_keytab_is_told(library: Library, keytab: KerberosLogin) -> None:
@@ -334,9 +334,9 @@ def test_a_broker_that_cannot_prove_who_it_is_is_told(library: Library, keytab: 
     library.step = forged
     with pytest.raises(SaslAuthenticationFailedError) as caught:
         mechanism(keytab).receive(b"answer")
-    found = told(caught.value, keytab)
-    assert "it could not prove who it is: words of the library" in str(found)
-    assert "kafka.sasl.kerberos.service.name" in str(found)
+    error = told(caught.value, keytab)
+    assert "it could not prove who it is: words of the library" in str(error)
+    assert "kafka.sasl.kerberos.service.name" in str(error)
 
 
 def test_an_answer_that_is_none_of_gssapi_s_is_told(library: Library, keytab: KerberosLogin) -> None:

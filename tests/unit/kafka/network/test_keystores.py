@@ -55,7 +55,7 @@ def pkcs12_trust() -> bytes:
 
 def is_clients(identity: Identity) -> bool:
     key = load_der_private_key(identity.key, None)
-    chain = tuple(der(one) for one in CLIENT.chain)
+    chain = tuple(der(certificate) for certificate in CLIENT.chain)
     return key.public_key() == CLIENT.key.public_key() and identity.chain == chain
 
 
@@ -193,7 +193,7 @@ def test_a_root_in_a_chain_ends_it() -> None:
     chain = (CLIENT.certificate, BETWEEN, ROOT)
     whole = Certified(CLIENT.key, CLIENT.certificate, (ROOT, BETWEEN))
     content = (whole.key_pem() + whole.chain_pem).encode()
-    assert read_identity(content, "PEM", None, None).chain == tuple(der(one) for one in chain)
+    assert read_identity(content, "PEM", None, None).chain == tuple(der(certificate) for certificate in chain)
 
 
 @pytest.mark.parametrize(

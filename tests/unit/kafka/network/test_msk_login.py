@@ -74,10 +74,10 @@ def test_the_signature_is_the_one_that_amazon_s_own_library_makes(
     # Both at one moment, also where a second ends between them.
     monkeypatch.setattr(msk.datetime, "datetime", Then)
     monkeypatch.setattr(auth, "get_current_datetime", Then.now)
-    found = first_message()
+    message = first_message()
     theirs = signed_by_botocore(token)
-    assert {name: [value] for name, value in found.items() if name.startswith("x-amz")} == theirs
-    assert (found["version"], found["host"], found["action"]) == ("2020_10_22", HOST, "kafka-cluster:Connect")
+    assert {name: [value] for name, value in message.items() if name.startswith("x-amz")} == theirs
+    assert (message["version"], message["host"], message["action"]) == ("2020_10_22", HOST, "kafka-cluster:Connect")
 
 
 def test_the_signature_is_the_one_that_was_recorded(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -85,9 +85,9 @@ def test_the_signature_is_the_one_that_was_recorded(monkeypatch: pytest.MonkeyPa
     monkeypatch.setenv("AWS_ACCESS_KEY_ID", ACCESS)
     monkeypatch.setenv("AWS_SECRET_ACCESS_KEY", SECRET)
     monkeypatch.setattr(msk.datetime, "datetime", Then)
-    found = first_message()
-    assert found["x-amz-date"] == "20260102T030405Z"
-    assert found["x-amz-signature"] == RECORDED
+    message = first_message()
+    assert message["x-amz-date"] == "20260102T030405Z"
+    assert message["x-amz-signature"] == RECORDED
 
 
 def signed_by_botocore(token: str | None) -> dict[str, list[str]]:

@@ -50,5 +50,8 @@ def test_a_file_is_read_anew(tmp_path: Path) -> None:
     after = context(settings)
     assert before is not None
     assert after is not None
-    names = [dict(field for (field,) in one.get_ca_certs()[0]["subject"])["commonName"] for one in (before, after)]
+    names = [
+        dict(field for (field,) in ssl_context.get_ca_certs()[0]["subject"])["commonName"]
+        for ssl_context in (before, after)
+    ]
     assert names == ["before", "after"]

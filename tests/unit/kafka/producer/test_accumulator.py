@@ -29,11 +29,11 @@ def test_a_leader_is_looked_up_once_the_batch_behind_a_refused_one_is_written() 
     (written,) = accumulator.take(ONE, 10_000, waits=False)
     with ThreadPoolExecutor(1) as threads:
         accumulator.requeue([refused], "another broker leads the partition")
-        found = threads.submit(accumulator.leaderless)
+        future = threads.submit(accumulator.leaderless)
         while not accumulator._to_find._waiters:  # type: ignore[attr-defined]
-            assert not found.done()
+            assert not future.done()
         accumulator.acknowledge(written)
         try:
-            assert found.result(PATIENCE_S) == [PLACES[0]]
+            assert future.result(PATIENCE_S) == [PLACES[0]]
         finally:
             accumulator.close()

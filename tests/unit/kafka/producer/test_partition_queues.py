@@ -23,9 +23,9 @@ def batch(partition: int, sequence: int, size: int = 10) -> EncodedBatch:
 
 def queues(*batches: EncodedBatch, leaders: Sequence[tuple[str, int] | None] = (ONE, ONE, TWO)) -> PartitionQueues:
     """With these batches, of a producer that the known leaders have met."""
-    known = {place: leader for place, leader in zip(PLACES, leaders, strict=True) if leader is not None}
+    known = {partition: leader for partition, leader in zip(PLACES, leaders, strict=True) if leader is not None}
     made = PartitionQueues(delivery_timeout_s=TIMEOUT_S, backoff_s=BACKOFF_S / 2, leaders=known)
-    made.add([batch(place.partition, -1) for place in known], 0.0)
+    made.add([batch(partition.partition, -1) for partition in known], 0.0)
     for leader in dict.fromkeys(known.values()):
         for sending in made.take(leader, 10_000, 0.0):
             made.acknowledge(sending, 0.0)
@@ -49,7 +49,7 @@ def test_a_partition_s_first_batch_is_alone_on_its_way_until_it_is_acknowledged(
 
 
 def names(sendings: Iterable[ProducerBatch]) -> list[tuple[int, int]]:
-    return [(one.batch.target.partition, one.batch.base_sequence) for one in sendings]
+    return [(sending.batch.target.partition, sending.batch.base_sequence) for sending in sendings]
 
 
 def test_a_request_has_one_batch_of_each_partition_that_the_broker_leads() -> None:
@@ -145,7 +145,7 @@ def test_only_the_first_batch_of_a_partition_has_none_before_it() -> None:
     box = queues(batch(0, 0), batch(0, 1), batch(1, 0))
     first, other = box.take(ONE, 10_000, 0.0)
     (second,) = box.take(ONE, 10_000, 0.0)
-    assert [box.has_earlier(one) for one in (first, second, other)] == [False, True, False]
+    assert [box.has_earlier(sending) for sending in (first, second, other)] == [False, True, False]
     box.acknowledge(first, 0.0)
     assert not box.has_earlier(second)
 

@@ -22,7 +22,7 @@ PUBLISHED = {
 
 
 def test_hashes_are_those_of_kafka_s_own_test() -> None:
-    assert key_hashes(pa.array(list(PUBLISHED))).tolist() == [one & 0x7FFFFFFF for one in PUBLISHED.values()]
+    assert key_hashes(pa.array(list(PUBLISHED))).tolist() == [key_hash & 0x7FFFFFFF for key_hash in PUBLISHED.values()]
 
 
 def test_hashes_are_those_of_kafka_python_for_keys_of_any_length() -> None:
@@ -48,7 +48,7 @@ def keyed(keys: list[bytes | None]) -> pa.RecordBatch:
 def test_a_key_s_partition_is_the_rest_by_the_number_of_partitions() -> None:
     rows = keyed([b"21", b"21", b"abc"])
     positive = [-973932308 & 0x7FFFFFFF, -973932308 & 0x7FFFFFFF, 479470107]
-    assert partitions_of(rows, 7)[0].tolist() == [one % 7 for one in positive]
+    assert partitions_of(rows, 7)[0].tolist() == [key_hash % 7 for key_hash in positive]
     counts = np.array([5, 1, 9], np.int32)
     assert partitions_of(rows, counts)[0].tolist() == [positive[0] % 5, 0, positive[2] % 9]
 

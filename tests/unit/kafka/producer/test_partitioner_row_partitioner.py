@@ -33,14 +33,14 @@ def router(topic: str | None = "flights", first: int = 0) -> Router:
 
 
 def test_a_key_decides() -> None:
-    expected = [("flights", int(one) % 4) for one in key_hashes(pa.array([b"21", b"abc", b""]))]
+    expected = [("flights", int(key_hash) % 4) for key_hash in key_hashes(pa.array([b"21", b"abc", b""]))]
     assert routed(router(), key=[b"21", b"abc", b""], value=[b""] * 3) == expected
 
 
 def test_rows_without_key_are_dealt_in_turn_from_call_to_call() -> None:
-    one = router(first=2)
-    assert routed(one, value=[b""] * 3) == [("flights", 2), ("flights", 3), ("flights", 0)]
-    assert routed(one, key=pa.nulls(2), value=[b""] * 2) == [("flights", 1), ("flights", 2)]
+    row_router = router(first=2)
+    assert routed(row_router, value=[b""] * 3) == [("flights", 2), ("flights", 3), ("flights", 0)]
+    assert routed(row_router, key=pa.nulls(2), value=[b""] * 2) == [("flights", 1), ("flights", 2)]
 
 
 def test_counting_goes_round_with_the_largest_number() -> None:
@@ -63,9 +63,9 @@ def test_topics_come_from_their_column_unless_one_is_given_for_all() -> None:
 
 def test_a_topic_is_asked_for_once() -> None:
     cluster = Cluster()
-    one = Router(None, cluster.count)
+    row_router = Router(None, cluster.count)
     for topics in (["planes"], ["planes", "flights"], ["flights"]):
-        one.route(pa.record_batch({"topic": topics}))
+        row_router.route(pa.record_batch({"topic": topics}))
     assert cluster.asked == [["planes"], ["flights"]]
 
 

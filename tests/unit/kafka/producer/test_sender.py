@@ -34,7 +34,9 @@ class Channel:
         return 7, b""
 
     def decode_produce(self, _: bytes) -> tuple[int, Any]:
-        partitions = [SimpleNamespace(index=one.partition, error_code=0, error_message=None) for one in self._named]
+        partitions = [
+            SimpleNamespace(index=partition.partition, error_code=0, error_message=None) for partition in self._named
+        ]
         return 7, SimpleNamespace(responses=[SimpleNamespace(name="flights", partition_responses=partitions)])
 
     def interrupt(self) -> None:
@@ -51,7 +53,7 @@ class Box(RecordAccumulator):
         queues = PartitionQueues(delivery_timeout_s=100.0, backoff_s=0.1, leaders=dict.fromkeys(PLACES, ADDRESS))
         super().__init__(queues, 100_000)
         data = memoryview(bytes(10))
-        self.put(EncodedBatch(target=one, data=data, records=1, raw_bytes=10, base_sequence=0) for one in PLACES)
+        self.put(EncodedBatch(target=target, data=data, records=1, raw_bytes=10, base_sequence=0) for target in PLACES)
         self.acknowledged: list[TopicPartition] = []
         self.given_back: dict[TopicPartition, str] = {}
         self.failure: BaseException | None = None
@@ -60,7 +62,7 @@ class Box(RecordAccumulator):
         self.acknowledged.append(sending.batch.target)
 
     def requeue(self, sendings: Any, reason: str, *, leader_is_stale: bool = True) -> None:
-        self.given_back |= {one.batch.target: reason for one in sendings}
+        self.given_back |= {sending.batch.target: reason for sending in sendings}
         self.close()
 
     def fail(self, error: BaseException) -> None:

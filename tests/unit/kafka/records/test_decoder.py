@@ -74,7 +74,7 @@ def as_oracle(row: dict[str, Any]) -> dict[str, Any]:
         "timestamp_type": row["timestampType"],
         "key": as_hex(row["key"]),
         "value": as_hex(row["value"]),
-        "headers": headers and [[one["key"], as_hex(one["value"])] for one in headers],
+        "headers": headers and [[header["key"], as_hex(header["value"])] for header in headers],
     }
 
 
@@ -86,7 +86,7 @@ def as_hex(data: bytes | None) -> str | None:
 
 def test_aborted_records_are_in_the_vector_and_left_out_only_under_read_committed() -> None:
     document = json.loads((VECTORS / "transactions.json").read_text())
-    values = {bytes.fromhex(one["value"]) for one in document["read_committed"]}
+    values = {bytes.fromhex(record["value"]) for record in document["read_committed"]}
     assert b"both 0.0" in values
     assert not any(value.startswith((b"aborts", b"both 1")) for value in values)
     assert len(document["read_uncommitted"]) > len(values)
@@ -117,7 +117,7 @@ def test_columns_without_nulls_carry_no_bitmap() -> None:
 def test_header_keys_that_are_not_utf8_are_replaced_as_java_does() -> None:
     record = Record(offset=0, headers=((b"a\xff\xfeb", b"1"), (b"fine", None)))
     (row,) = decode_rows(encode_batch([record]))
-    assert [one["key"] for one in row["headers"]] == ["a\ufffd\ufffdb", "fine"]
+    assert [header["key"] for header in row["headers"]] == ["a\ufffd\ufffdb", "fine"]
 
 
 def test_records_outside_the_wanted_offsets_are_dropped_from_batches_that_reach_over() -> None:
@@ -189,7 +189,7 @@ def test_a_response_of_several_megabytes_comes_out_whole(codec: str) -> None:
     records = [Record(offset=at, value=chance.randbytes(150) + b"0" * 250) for at in range(8000)]
     data = b"".join(encode_batch(records[at : at + 300], codec=codec) for at in range(0, 8000, 300))
     batches = list(decode(decoder(batch_bytes_max=10**6), data))
-    assert [value for batch in batches for value in batch["value"].to_pylist()] == [one.value for one in records]
+    assert [value for batch in batches for value in batch["value"].to_pylist()] == [record.value for record in records]
     assert all(700_000 < size_of(batch) <= 1_000_000 for batch in batches[:-1])
 
 

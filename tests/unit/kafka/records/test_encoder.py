@@ -126,15 +126,15 @@ def test_records_have_the_bytes_that_the_format_description_says() -> None:
         Record(offset=2, key=b"", value=b"", headers=((b"", b""),), timestamp_ms=TIME_MS + 1_000_000),
     ]
     rows = values(
-        *(one.value for one in records),
-        key=pa.array([one.key for one in records], pa.binary()),
+        *(record.value for record in records),
+        key=pa.array([record.key for record in records], pa.binary()),
         headers=pa.array(
-            [[{"key": key.decode(), "value": value} for key, value in one.headers] for one in records], HEADERS
+            [[{"key": key.decode(), "value": value} for key, value in record.headers] for record in records], HEADERS
         ),
-        timestamp=pa.array([one.timestamp_ms for one in records], pa.int64()),
+        timestamp=pa.array([record.timestamp_ms for record in records], pa.int64()),
     )
     (batch,) = to_first(rows)
-    assert bytes(batch.data[HEADER_SIZE:]) == b"".join(encode_record(one, 0, TIME_MS) for one in records)
+    assert bytes(batch.data[HEADER_SIZE:]) == b"".join(encode_record(record, 0, TIME_MS) for record in records)
 
 
 def test_a_header_says_who_wrote_what_and_when() -> None:
@@ -166,12 +166,12 @@ def test_records_of_a_transaction_are_marked() -> None:
 
 
 def test_sequence_numbers_go_on_from_batch_to_batch_and_from_call_to_call_in_each_partition() -> None:
-    one = encoder(batch_size_bytes=100)
+    record_encoder = encoder(batch_size_bytes=100)
     target_of = np.array([0, 1, 0, 0, 1], np.int32)
     rows = values(*(bytes(20) for _ in range(5)))
-    batches = one.encode(rows, PLACES, target_of) + one.encode(rows, PLACES[::-1], target_of)
-    for place in PLACES:
-        mine = [batch for batch in batches if batch.target == place]
+    batches = record_encoder.encode(rows, PLACES, target_of) + record_encoder.encode(rows, PLACES[::-1], target_of)
+    for target in PLACES:
+        mine = [batch for batch in batches if batch.target == target]
         counted = np.cumsum([0, *(batch.records for batch in mine)])[: len(mine)]
         assert [batch.base_sequence for batch in mine] == counted.tolist()
         assert [header_of(batch).base_sequence for batch in mine] == counted.tolist()
@@ -179,9 +179,9 @@ def test_sequence_numbers_go_on_from_batch_to_batch_and_from_call_to_call_in_eac
 
 
 def test_sequence_numbers_begin_again_after_the_largest_that_java_has() -> None:
-    one = encoder()
-    one._sequences[PLACES[0]] = 2**31 - 2
-    batches = [one.encode(values(b"a", b"b", b"c"), PLACES, np.zeros(3, np.int32))[0] for _ in range(2)]
+    record_encoder = encoder()
+    record_encoder._sequences[PLACES[0]] = 2**31 - 2
+    batches = [record_encoder.encode(values(b"a", b"b", b"c"), PLACES, np.zeros(3, np.int32))[0] for _ in range(2)]
     assert [header_of(batch).base_sequence for batch in batches] == [2**31 - 2, 1]
 
 
@@ -200,13 +200,13 @@ def test_a_record_that_is_larger_than_a_batch_goes_alone() -> None:
 
 
 def test_a_record_that_is_larger_than_a_request_is_named() -> None:
-    one = encoder(request_bytes_max=1000)
+    record_encoder = encoder(request_bytes_max=1000)
     rows, target_of = values(b"a", b"b" * 1001, b"c"), np.array([0, 2, 0], np.int32)
     with pytest.raises(RecordTooLargeError, match=r"row 1 of 3 .*flights, partition 2 .*1000 of kafka") as caught:
-        one.encode(rows, PLACES, target_of)
+        record_encoder.encode(rows, PLACES, target_of)
     assert (caught.value.row, caught.value.partition, caught.value.size_bytes_max) == (1, 2, 1000)
     assert caught.value.size_bytes > 1061
-    assert one.encode(values(b"a"), PLACES, np.zeros(1, np.int32))[0].base_sequence == 0
+    assert record_encoder.encode(values(b"a"), PLACES, np.zeros(1, np.int32))[0].base_sequence == 0
 
 
 def test_a_record_that_is_just_as_large_as_a_request_is_written() -> None:
@@ -241,26 +241,26 @@ def test_columns_may_be_slices() -> None:
     whole = pa.record_batch({"key": texts, "value": texts, "headers": lists, "timestamp": times})
     part = whole.slice(11, 17)
     copied = pa.RecordBatch.from_pylist(part.to_pylist(), part.schema)
-    found, expected = (
+    sliced_rows, expected = (
         [{name: row[name] for name in ("key", "value", "headers")} for row in read(to_first(rows))]
         for rows in (part, copied)
     )
-    assert found == expected
-    assert found[1] == {"key": None, "value": None, "headers": None}
-    assert found[2]["headers"] == [{"key": "h13", "value": b"13"}]
+    assert sliced_rows == expected
+    assert sliced_rows[1] == {"key": None, "value": None, "headers": None}
+    assert sliced_rows[2]["headers"] == [{"key": "h13", "value": b"13"}]
 
 
 def test_headers_may_repeat_keys_and_have_no_value() -> None:
     lists = [[{"key": "a", "value": b"1"}, {"key": "a", "value": None}], [], None, [{"key": "", "value": b""}]]
-    found = [row["headers"] for row in read(to_first(values(*[b""] * 4, headers=pa.array(lists, HEADERS))))]
-    assert found == [lists[0], None, None, lists[3]]
+    headers = [row["headers"] for row in read(to_first(values(*[b""] * 4, headers=pa.array(lists, HEADERS))))]
+    assert headers == [lists[0], None, None, lists[3]]
 
 
 def test_headers_may_be_of_large_types() -> None:
     kind = pa.large_list(pa.struct([("key", pa.large_string()), ("value", pa.large_binary())]))
     lists = [[{"key": "a", "value": b"1"}], None]
-    found = [row["headers"] for row in read(to_first(values(b"", b"", headers=pa.array(lists, kind))))]
-    assert found == lists
+    headers = [row["headers"] for row in read(to_first(values(b"", b"", headers=pa.array(lists, kind))))]
+    assert headers == lists
 
 
 @pytest.mark.parametrize("header", [{"key": None, "value": b"1"}, None])
@@ -288,8 +288,10 @@ def test_a_timestamp_that_is_missing_is_now() -> None:
     absent = pa.record_batch({"value": pa.array([b"a"])})
     null = values(b"a", timestamp=pa.array([None], pa.timestamp("us", "UTC")))
     for rows in (absent, null):
-        (found,) = times_ms(to_first(rows))
-        assert found == pytest.approx(pa.scalar(np.datetime64("now", "ms")).as_py().timestamp() * 1000, abs=60_000)
+        (timestamp_ms,) = times_ms(to_first(rows))
+        assert timestamp_ms == pytest.approx(
+            pa.scalar(np.datetime64("now", "ms")).as_py().timestamp() * 1000, abs=60_000
+        )
 
 
 def test_a_timestamp_before_1970_is_refused_by_row() -> None:

@@ -11,8 +11,8 @@ TWO = encode_batch([Record(offset=5), Record(offset=6)]) + encode_batch([Record(
 
 
 def index(data: bytes) -> tuple[list[Batch], np.ndarray]:
-    found = index_of(data)
-    return [Batch._make(row) for row in found.batches.tolist()], found.corruption
+    batch_index = index_of(data)
+    return [Batch._make(row) for row in batch_index.batches.tolist()], batch_index.corruption
 
 
 def test_every_field_of_a_batch_header_is_read() -> None:
@@ -71,7 +71,8 @@ def of_epochs(*epochs: int) -> bytes:
     """Batches of one record each, at the offsets 0, 10, 20, ..."""
     batches = [encode_batch([Record(offset=10 * number)]) for number in range(len(epochs))]
     return b"".join(
-        one[:12] + epoch.to_bytes(4, "big", signed=True) + one[16:] for one, epoch in zip(batches, epochs, strict=True)
+        batch[:12] + epoch.to_bytes(4, "big", signed=True) + batch[16:]
+        for batch, epoch in zip(batches, epochs, strict=True)
     )
 
 
@@ -85,9 +86,9 @@ def test_the_first_batch_of_a_later_leader_epoch_is_found() -> None:
         (data, 7, 2**62), (data, -1, 2**62), (data, 5, 30), (data[:-1], 6, 2**62), (of_epochs(-1, -1), 0, 2**62),
         (b"", 0, 2**62),
     ):  # fmt: skip
-        found = index_of(bytes_of)
-        whole, start = found.before_epoch(epoch, until)
-        assert whole is found
+        batch_index = index_of(bytes_of)
+        whole, start = batch_index.before_epoch(epoch, until)
+        assert whole is batch_index
         assert start is None
 
 
@@ -111,10 +112,10 @@ def patched(position: int, layout: str, value: int) -> bytes:
     ],
 )
 def test_a_header_that_is_none_is_refused_with_its_numbers(data: bytes, corruption: Corruption, words: str) -> None:
-    batches, found = index(data)
+    batches, corruption_fields = index(data)
     assert batches == []
-    assert found[0] == corruption
-    assert words in describe(found)
+    assert corruption_fields[0] == corruption
+    assert words in describe(corruption_fields)
     assert index_of(data).next_offset == 0
 
 

@@ -40,11 +40,11 @@ class Client:
         self.asked.append(api)
         if api == "FindCoordinator":
             return SimpleNamespace(error_code=0, node_id=1)
-        said = self.script.popleft()
-        if isinstance(said, Exception):
-            raise said
+        answer = self.script.popleft()
+        if isinstance(answer, Exception):
+            raise answer
         self.values.append(values)
-        codes = said if isinstance(said, tuple) else (said,)
+        codes = answer if isinstance(answer, tuple) else (answer,)
         topics = _answers(values.get("v3_and_below_topics", values.get("topics", [])), cycle(codes))
         return SimpleNamespace(
             error_code=codes[0],
@@ -58,7 +58,10 @@ class Client:
 def _answers(asked: list[dict[str, Any]], codes: Iterator[int]) -> list[SimpleNamespace]:
     topics = []
     for topic in asked:
-        numbers = [one["partition_index"] if isinstance(one, dict) else one for one in topic["partitions"]]
+        numbers = [
+            partition["partition_index"] if isinstance(partition, dict) else partition
+            for partition in topic["partitions"]
+        ]
         partitions = [
             SimpleNamespace(partition_index=number, error_code=code, partition_error_code=code)
             for number, code in zip(numbers, codes, strict=False)
@@ -151,7 +154,7 @@ def test_offsets_of_topics_that_are_gone_are_left_out_at_once() -> None:
 
 
 @pytest.mark.parametrize(
-    ("script", "said"),
+    ("script", "message"),
     [
         (
             [30],
@@ -161,9 +164,9 @@ def test_offsets_of_topics_that_are_gone_are_left_out_at_once() -> None:
         ([0, (3, 29)], "group lag, topic topic-1 with error 29 .* DESCRIBE and READ on the topic"),
     ],
 )
-def test_a_refused_group_is_named_with_what_it_needs(script: list[Any], said: str) -> None:
+def test_a_refused_group_is_named_with_what_it_needs(script: list[Any], message: str) -> None:
     asked = [TopicPartition(f"topic-{number}", 0) for number in range(2)]
-    with pytest.raises(BrokerResponseError, match=said):
+    with pytest.raises(BrokerResponseError, match=message):
         coordinator(Client(*script)).commit_offsets(OWNER, "lag", dict.fromkeys(asked, 30))
 
 

@@ -132,8 +132,8 @@ def test_a_lookup_that_fails_says_what_is_wrong_and_shows_no_trace(
     monkeypatch.setattr(Details, "dead_letters", fail)
     monkeypatch.setattr(Details, "plan_reset", fail)
     for path in ("/api/dead-letters?name=numbers", "/api/reset?name=numbers&to=earliest"):
-        found, _, answer = read_only.ask(path)
-        assert found == status
+        answered_status, _, answer = read_only.ask(path)
+        assert answered_status == status
         assert text in json.loads(answer)["error"]
         assert "Traceback" not in answer
         assert "a value of a record" not in answer
@@ -185,8 +185,8 @@ def test_without_a_token_nothing_can_be_changed(path: str, read_only: Served) ->
 def test_a_change_that_does_not_come_from_the_page_with_the_token_is_refused(
     path: str, changes: dict[str, str | None], status: int, with_token: Served
 ) -> None:
-    found, _ = with_token.post(path, **changes)
-    assert (found, with_token.changed) == (status, [])
+    answered_status, _ = with_token.post(path, **changes)
+    assert (answered_status, with_token.changed) == (status, [])
 
 
 @pytest.mark.parametrize("content", [b"", b"{", b"[]", b'{"name": 1}', b'"x"', b"\xff"])

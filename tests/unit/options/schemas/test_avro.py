@@ -11,12 +11,12 @@ from directkafka.options.schemas.avro import DEPTH_MAX, TYPES_MAX, AvroType, par
 
 
 def record(*fields: Any, **more: Any) -> str:
-    listed = [{"name": f"f{number}", "type": one} for number, one in enumerate(fields)]
+    listed = [{"name": f"f{number}", "type": kind} for number, kind in enumerate(fields)]
     return json.dumps({"type": "record", "name": "R", "fields": listed} | more)
 
 
 def kinds(text: str) -> list[str]:
-    return [str(one.type) for one in parse_schema(text).type.fields]
+    return [str(field.type) for field in parse_schema(text).type.fields]
 
 
 def test_a_primitive_type_is_a_schema_with_quotes_and_without() -> None:
@@ -28,7 +28,7 @@ def test_names_are_those_of_the_namespace_around_them() -> None:
     other = {"type": "fixed", "name": "F", "namespace": "elsewhere", "size": 3}
     schema = parse_schema(record(inner, other, "E", "elsewhere.F", name="a.b.R"))
     assert sorted(schema.names) == ["a.b.E", "a.b.R", "elsewhere.F"]
-    first, second, third, fourth = (one.type for one in schema.type.fields)
+    first, second, third, fourth = (field.type for field in schema.type.fields)
     assert first.aliases == ("a.b.Old", "other.Old")
     assert (schema.definition(third), schema.definition(fourth)) == (first, second)
 
@@ -61,7 +61,7 @@ def test_logical_types_that_do_not_suit_are_left_out_of_account() -> None:
 
 
 @pytest.mark.parametrize(
-    ("text", "said"),
+    ("text", "error_message"),
     [
         ("{", "the schema is no JSON"),
         ("5", "the schema: expected a type, found 5"),
@@ -92,10 +92,10 @@ def test_logical_types_that_do_not_suit_are_left_out_of_account() -> None:
         (record("int", aliases=[5]), "expected a list of names as aliases"),
     ],
 )
-def test_what_is_no_schema_is_told_with_its_place(text: str, said: str) -> None:
+def test_what_is_no_schema_is_told_with_its_place(text: str, error_message: str) -> None:
     with pytest.raises(ValueError, match="the schema") as caught:
         parse_schema(text)
-    assert said in str(caught.value)
+    assert error_message in str(caught.value)
 
 
 def test_hostile_schemas_are_refused_in_time() -> None:

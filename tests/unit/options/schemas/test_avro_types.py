@@ -57,7 +57,7 @@ def test_a_type_has_a_column(kind: Any, expected: str) -> None:
 
 
 @pytest.mark.parametrize(
-    ("kind", "said"),
+    ("kind", "error_message"),
     [
         ("null", "the schema, at f: is always null"),
         (["null"], "the schema, at f: is always null"),
@@ -70,10 +70,10 @@ def test_a_type_has_a_column(kind: Any, expected: str) -> None:
         ({"type": "record", "name": "S", "fields": []}, "record S has no field"),
     ],
 )
-def test_what_no_column_is_for_is_told_with_its_path(kind: Any, said: str) -> None:
+def test_what_no_column_is_for_is_told_with_its_path(kind: Any, error_message: str) -> None:
     with pytest.raises(ValueError, match="the schema") as caught:
         column(kind)
-    assert said in str(caught.value)
+    assert error_message in str(caught.value)
 
 
 def test_a_schema_that_grows_with_each_level_is_refused() -> None:

@@ -31,12 +31,12 @@ def test_fields_are_read_as_spark_reads_them(text: str, simple: str | None) -> N
 
 
 def test_a_type_that_is_written_with_quotes_is_read_again_whatever_its_names() -> None:
-    found = parse_ddl("`a ``b``, c` STRUCT<`:`: INT, `struct<x>`: ARRAY<DECIMAL(7,2)>>")
-    assert parse_ddl(found.simple_string(quoted=True)) == found
+    field_type = parse_ddl("`a ``b``, c` STRUCT<`:`: INT, `struct<x>`: ARRAY<DECIMAL(7,2)>>")
+    assert parse_ddl(field_type.simple_string(quoted=True)) == field_type
 
 
 @pytest.mark.parametrize(
-    ("text", "said"),
+    ("text", "error_message"),
     [
         ("", "has the end where a field's name is expected"),
         ("a", "has the end where a type is expected"),
@@ -60,6 +60,6 @@ def test_a_type_that_is_written_with_quotes_is_read_again_whatever_its_names() -
         ("a " + "ARRAY<" * DEPTH_MAX + "INT" + ">" * DEPTH_MAX, f"more than {DEPTH_MAX} types in one another"),
     ],
 )
-def test_what_declares_no_fields_is_told_with_its_place(text: str, said: str) -> None:
-    with pytest.raises(ValueError, match=said):
+def test_what_declares_no_fields_is_told_with_its_place(text: str, error_message: str) -> None:
+    with pytest.raises(ValueError, match=error_message):
         parse_ddl(text)

@@ -16,8 +16,8 @@ def of(schema: Any, **others: Any) -> str:
 
 
 def field(schema: Any, **definitions: Any) -> str:
-    found = of({"type": "object", "properties": {"f": schema}, "definitions": definitions})
-    return found.removeprefix("struct<f:").removesuffix(">")
+    type_text = of({"type": "object", "properties": {"f": schema}, "definitions": definitions})
+    return type_text.removeprefix("struct<f:").removesuffix(">")
 
 
 @pytest.mark.parametrize(
@@ -57,15 +57,15 @@ def test_types(schema: Any, kind: str) -> None:
 def test_references_are_followed_here_and_elsewhere() -> None:
     assert field({"$ref": "#/definitions/P"}, P={"type": "object", "properties": {"x": {"$ref": "#/definitions/I"}}},
                  I={"type": "integer"}) == "struct<x:bigint>"  # fmt: skip
-    place = {"$defs": {"a/b": {"type": "boolean"}}, "properties": {"inner": {"$ref": "#/$defs/a~1b"}}}
+    place_schema = {"$defs": {"a/b": {"type": "boolean"}}, "properties": {"inner": {"$ref": "#/$defs/a~1b"}}}
     own = {"properties": {"at": {"$ref": "place.json"}, "b": {"$ref": "place.json#/$defs/a~1b"}}}
-    assert of(own, **{"place.json": place}) == "struct<at:struct<inner:boolean>,b:boolean>"
+    assert of(own, **{"place.json": place_schema}) == "struct<at:struct<inner:boolean>,b:boolean>"
     both = {"allOf": [{"$ref": "#/definitions/A"}, {"properties": {"y": {"type": "string"}}}]}
     assert field(both, A={"type": "object", "properties": {"x": {"type": "integer"}}}) == "struct<x:bigint,y:string>"
 
 
 @pytest.mark.parametrize(
-    ("schema", "said"),
+    ("schema", "error_message"),
     [
         ({"type": "string"}, "its records are no objects with fields"),
         ({"properties": {"a": {"$ref": "#"}}}, "at a.a: # contains itself"),
@@ -74,8 +74,8 @@ def test_references_are_followed_here_and_elsewhere() -> None:
         ({"properties": {str(number): {} for number in range(50_001)}}, "more than 50000 steps"),
     ],
 )
-def test_what_no_column_is_for_is_told(schema: Any, said: str) -> None:
-    with pytest.raises(ValueError, match=said):
+def test_what_no_column_is_for_is_told(schema: Any, error_message: str) -> None:
+    with pytest.raises(ValueError, match=error_message):
         of(schema)
 
 
@@ -91,8 +91,8 @@ def test_a_part_is_read_where_it_stands() -> None:
 def test_what_only_restricts_an_object_leaves_its_fields() -> None:
     both = {"properties": {"a": {"type": "integer"}}, "anyOf": [{"required": ["a"]}, {"required": ["b"]}]}
     assert of({"type": "object", **both}) == "struct<a:bigint>"
-    one = {"properties": {"x": {"type": "integer"}}, "oneOf": [{"properties": {"y": {}}}]}
-    assert of(one) == "struct<x:bigint>"
+    schema = {"properties": {"x": {"type": "integer"}}, "oneOf": [{"properties": {"y": {}}}]}
+    assert of(schema) == "struct<x:bigint>"
     assert of({"type": "object", "oneOf": [{"properties": {"y": {"type": "boolean"}}}]}) == "struct<y:boolean>"
 
 

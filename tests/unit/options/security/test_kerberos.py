@@ -64,8 +64,8 @@ def test_the_service_s_name_may_stand_in_the_setting_the_entry_or_both() -> None
     ],
 )
 def test_an_entry_may_name_a_credential_cache(options: str, principal: str | None, cache: str | None) -> None:
-    found = KerberosLogin(service_name="kafka", principal=principal, ticket_cache=cache, setting="sasl.jaas.config")
-    assert parse({**SERVICE, **entry(options)}).sasl_kerberos == found
+    login = KerberosLogin(service_name="kafka", principal=principal, ticket_cache=cache, setting="sasl.jaas.config")
+    assert parse({**SERVICE, **entry(options)}).sasl_kerberos == login
 
 
 def test_a_keytab_comes_before_a_cache() -> None:

@@ -56,8 +56,8 @@ def test_an_endpoint_s_client_is_understood_in_each_spelling(params: dict[str, s
 def test_extensions_come_from_java_s_way_and_librdkafka_s() -> None:
     jaas = f'{MODULE} required clientId="job" clientSecret="hunter2" extension_logicalCluster="lkc1";'
     both = {"sasl.jaas.config": jaas, "sasl.oauthbearer.extensions": "identityPoolId=pool-1,supportId=x=y"}
-    found = parse({**URL, **both}).sasl_extensions
-    assert found == (("logicalCluster", "lkc1"), ("identityPoolId", "pool-1"), ("supportId", "x=y"))
+    extensions = parse({**URL, **both}).sasl_extensions
+    assert extensions == (("logicalCluster", "lkc1"), ("identityPoolId", "pool-1"), ("supportId", "x=y"))
     jaas = f'{MODULE} required extension_logicalCluster="lkc1";'
     callback = {"sasl.jaas.config": jaas, "sasl.oauthbearer.token.callback": "m:f"}
     assert parse(callback).sasl_extensions == (("logicalCluster", "lkc1"),)

@@ -87,8 +87,8 @@ def test_the_profile_of_java_s_login_counts_and_its_role_is_refused() -> None:
     handler = "software.amazon.msk.auth.iam.IAMOAuthBearerLoginCallbackHandler"
     login = {"security.protocol": "SASL_SSL", "sasl.login.callback.handler.class": handler}
     module = "org.apache.kafka.common.security.oauthbearer.OAuthBearerLoginModule"
-    found = parse({**login, "sasl.jaas.config": f'{module} required awsProfileName="prod";'})
-    assert (found.sasl_mechanism, found.sasl_aws_profile) == ("AWS_MSK_IAM", "prod")
+    options = parse({**login, "sasl.jaas.config": f'{module} required awsProfileName="prod";'})
+    assert (options.sasl_mechanism, options.sasl_aws_profile) == ("AWS_MSK_IAM", "prod")
     with pytest.raises(OptionError, match="has awsRoleArn; write them into a profile"):
         parse({**login, "sasl.jaas.config": f'{module} required awsRoleArn="arn:x";'})
     with pytest.raises(OptionError, match="takes a role"):

@@ -29,11 +29,14 @@ def test_an_example_is_understood(example: str, monkeypatch: pytest.MonkeyPatch)
     given = {name.removeprefix("kafka."): value for name, value in settings(example).items()}
     options = ClientOptions.from_kafka_params({"bootstrap.servers": "b:9092", **given})
     chosen = (options.ssl_trust_store, options.ssl_key_store, options.sasl_password, options.sasl_token_source)
-    assert any(one is not None for one in (*chosen, options.sasl_kerberos)) or options.sasl_mechanism == "AWS_MSK_IAM"
+    assert (
+        any(setting is not None for setting in (*chosen, options.sasl_kerberos))
+        or options.sasl_mechanism == "AWS_MSK_IAM"
+    )
 
 
 @pytest.mark.parametrize(
-    ("page", "number"), [(page, n) for page, found in OF_CLOUDS.items() for n in range(len(found))]
+    ("page", "number"), [(page, n) for page, examples in OF_CLOUDS.items() for n in range(len(examples))]
 )
 def test_an_example_of_a_cloud_s_page_is_the_same_login_as_its_first_or_another_one_that_is_whole(
     page: str, number: int, caplog: pytest.LogCaptureFixture

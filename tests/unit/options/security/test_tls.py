@@ -121,6 +121,8 @@ def test_secrets_of_stores_are_masked_and_travel() -> None:
             "ssl.keystore.password": "geheim-4",
         }
     )
-    for one in (options, stores):
-        assert "geheim" not in f"{one} {one!r} {one.ssl_trust_store!r} {one.ssl_key_store}"
-        assert pickle.loads(pickle.dumps(one)) == one
+    for tls_options in (options, stores):
+        assert (
+            "geheim" not in f"{tls_options} {tls_options!r} {tls_options.ssl_trust_store!r} {tls_options.ssl_key_store}"
+        )
+        assert pickle.loads(pickle.dumps(tls_options)) == tls_options

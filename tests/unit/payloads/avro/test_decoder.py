@@ -26,7 +26,11 @@ def decoder(reader: Json, writer: Json | None = None) -> AvroDecoder:
 
 
 def record(*fields: Any, name: str = "R") -> dict[str, Any]:
-    return {"type": "record", "name": name, "fields": [{"name": f"f{n}", "type": one} for n, one in enumerate(fields)]}
+    return {
+        "type": "record",
+        "name": name,
+        "fields": [{"name": f"f{n}", "type": kind} for n, kind in enumerate(fields)],
+    }
 
 
 def column(texts: list[bytes | None]) -> pa.Array:
@@ -35,33 +39,33 @@ def column(texts: list[bytes | None]) -> pa.Array:
 
 @pytest.mark.parametrize("seed", range(0, 200, 20))
 def test_records_of_any_schema_are_what_another_implementation_reads(seed: int) -> None:
-    for one in range(seed, seed + 20):
-        schemas = Schemas(one)
+    for schema_seed in range(seed, seed + 20):
+        schemas = Schemas(schema_seed)
         schema = schemas.record()
         records = written(schema, [schemas.value(schema) for _ in range(20)])
-        found = decoder(schema)
-        array = found.decode(column([*records, None]))
+        avro_decoder = decoder(schema)
+        array = avro_decoder.decode(column([*records, None]))
         array.validate(full=True)
-        assert not found.problems
+        assert not avro_decoder.problems
         rows = array.to_pylist()
         assert rows.pop() is None
         for row, text in zip(rows, records, strict=True):
-            assert same(row, read(text, schema, schema)[0]), (one, text)
+            assert same(row, read(text, schema, schema)[0]), (schema_seed, text)
 
 
 @pytest.mark.parametrize("seed", range(1000, 1200, 20))
 def test_a_schema_that_has_changed_is_resolved_as_another_implementation_does(seed: int) -> None:
-    for one in range(seed, seed + 20):
-        schemas = Schemas(one)
+    for schema_seed in range(seed, seed + 20):
+        schemas = Schemas(schema_seed)
         writer = schemas.record()
-        reader = Changes(one).of(copy.deepcopy(writer))
+        reader = Changes(schema_seed).of(copy.deepcopy(writer))
         records = written(writer, [schemas.value(writer) for _ in range(5)])
-        found = decoder(reader, writer)
-        array = found.decode(column([*records]))
+        avro_decoder = decoder(reader, writer)
+        array = avro_decoder.decode(column([*records]))
         array.validate(full=True)
-        assert not found.problems
+        assert not avro_decoder.problems
         for row, text in zip(array.to_pylist(), records, strict=True):
-            assert same(row, read(text, writer, reader)[0]), (one, writer, reader)
+            assert same(row, read(text, writer, reader)[0]), (schema_seed, writer, reader)
 
 
 def enum(name: str, *symbols: str, **more: Any) -> dict[str, Any]:
@@ -103,9 +107,9 @@ DIGEST = {**FIXED, "name": "Digest", "aliases": ["Hash"]}
 def test_unions_names_and_texts_resolve_as_in_another_implementation(writer: Json, reader: Json, values: Any) -> None:
     had, wanted = record(writer), record(reader)
     records = written(had, [{"f0": value} for value in values])
-    found = decoder(wanted, had)
-    array = found.decode(column([*records]))
-    assert not found.problems
+    avro_decoder = decoder(wanted, had)
+    array = avro_decoder.decode(column([*records]))
+    assert not avro_decoder.problems
     for row, text in zip(array.to_pylist(), records, strict=True):
         assert same(row, read(text, had, wanted)[0])
 
@@ -127,18 +131,18 @@ def test_a_default_may_be_of_any_type(kind: Json, default: Json, value: Any) -> 
     writer = record("int")
     reader = copy.deepcopy(writer)
     reader["fields"].append({"name": "added", "type": kind, "default": default})
-    found = decoder(reader, writer)
-    array = found.decode(column([*written(writer, [{"f0": 1}, {"f0": 2}])]))
-    assert not found.problems
+    avro_decoder = decoder(reader, writer)
+    array = avro_decoder.decode(column([*written(writer, [{"f0": 1}, {"f0": 2}])]))
+    assert not avro_decoder.problems
     assert [row["added"] for row in array.to_pylist()] == [value, value]
 
 
 def test_bytes_that_are_no_text_are_told_where_a_text_is_wanted() -> None:
     writer = record("bytes")
-    found = decoder(record("string"), writer)
-    array = found.decode(column([*written(writer, [{"f0": b"\xff"}, {"f0": b"a"}])]))
+    avro_decoder = decoder(record("string"), writer)
+    array = avro_decoder.decode(column([*written(writer, [{"f0": b"\xff"}, {"f0": b"a"}])]))
     assert array.to_pylist() == [{"f0": None}, {"f0": "a"}]
-    assert found.problems == {0: "f0: the text is no UTF-8"}
+    assert avro_decoder.problems == {0: "f0: the text is no UTF-8"}
 
 
 def test_local_times_of_both_units_and_of_nanoseconds() -> None:
@@ -155,20 +159,20 @@ def test_local_times_of_both_units_and_of_nanoseconds() -> None:
 @pytest.mark.parametrize("seed", range(2000, 2100, 20))
 def test_bytes_that_are_no_record_are_rows_or_told_and_nothing_is_read_beyond_them(seed: int) -> None:
     rows_read = 0
-    for one in range(seed, seed + 20):
-        schemas, rng = Schemas(one), random.Random(one)
+    for schema_seed in range(seed, seed + 20):
+        schemas, rng = Schemas(schema_seed), random.Random(schema_seed)
         schema = schemas.record()
         records = [mutated(rng, text) for text in written(schema, [schemas.value(schema) for _ in range(20)])]
         with GuardedTexts(records, b"") as texts:
             decoder(schema).decode(texts).validate(full=True)
-            found = decoder(plain(schema))
-            rows = found.decode(texts).to_pylist()
+            avro_decoder = decoder(plain(schema))
+            rows = avro_decoder.decode(texts).to_pylist()
         for number, (row, text) in enumerate(zip(rows, records, strict=True)):
-            if number in found.problems:
+            if number in avro_decoder.problems:
                 assert all(value is None for value in row.values())
                 continue
             value, length = read(text, plain(schema), plain(schema))
-            assert (length, same(row, value)) == (len(text), True), (one, text)
+            assert (length, same(row, value)) == (len(text), True), (schema_seed, text)
             rows_read += 1
     assert rows_read > 40
 
@@ -180,16 +184,16 @@ def test_a_record_that_cannot_be_read_leaves_the_rows_around_it_as_they_are() ->
         schema, [{"f0": [{"f0": "a", "f1": [1]}, {"f0": "b", "f1": [2, 3]}]}, {"f0": [{"f0": None, "f1": []}]}]
     )
     nulls = encode_long(3) + b"\0\0" * 3
-    found = decoder(schema)
-    rows = found.decode(column([good[0], nulls + b"\x02\x80", good[0], good[1], nulls, good[0]])).to_pylist()
+    avro_decoder = decoder(schema)
+    rows = avro_decoder.decode(column([good[0], nulls + b"\x02\x80", good[0], good[1], nulls, good[0]])).to_pylist()
     assert rows == [
         read(good[0], schema, schema)[0],
         {"f0": None},
-        *[read(one, schema, schema)[0] for one in (good[0], good[1])],
+        *[read(text, schema, schema)[0] for text in (good[0], good[1])],
         {"f0": None},
         rows[0],
     ]
-    assert found.problems == {
+    assert avro_decoder.problems == {
         1: "f0[].f0: the record ends in the middle of it",
         4: "f0: the record ends in the middle of it",
     }
@@ -213,18 +217,18 @@ WRONG = {
 }
 
 
-@pytest.mark.parametrize("said", WRONG)
-def test_what_is_wrong_with_a_record_is_told_with_the_field(said: str) -> None:
-    kind, text = WRONG[said]
-    found = decoder(record("int", kind))
-    assert found.decode(column([b"\2" + text])).to_pylist() == [{"f0": None, "f1": None}]
-    assert found.problems == {0: f"f1: {said}"}
+@pytest.mark.parametrize("problem", WRONG)
+def test_what_is_wrong_with_a_record_is_told_with_the_field(problem: str) -> None:
+    kind, text = WRONG[problem]
+    avro_decoder = decoder(record("int", kind))
+    assert avro_decoder.decode(column([b"\2" + text])).to_pylist() == [{"f0": None, "f1": None}]
+    assert avro_decoder.problems == {0: f"f1: {problem}"}
 
 
 def test_a_record_that_goes_on_behind_its_end_is_told() -> None:
-    found = decoder(record("int"))
-    found.decode(column([b"\2\2\2"]))
-    assert found.problems == {0: "bytes are left from byte 1 on: the record was written with another schema"}
+    avro_decoder = decoder(record("int"))
+    avro_decoder.decode(column([b"\2\2\2"]))
+    assert avro_decoder.problems == {0: "bytes are left from byte 1 on: the record was written with another schema"}
 
 
 @pytest.mark.parametrize("skipped", [False, True])
@@ -232,15 +236,15 @@ def test_lists_that_claim_more_elements_than_there_are_bytes_cost_nothing(skippe
     empty = {"type": "array", "items": {"type": "fixed", "name": "F", "size": 0}}
     writer = record(empty, "int")
     reader = {**writer, "fields": writer["fields"][1:]} if skipped else writer
-    found = decoder(reader, writer)
-    found.decode(
+    avro_decoder = decoder(reader, writer)
+    avro_decoder.decode(
         column([encode_long(1 << 40) + b"\0\0", encode_long(1_000) + b"\0\4", encode_long(-(1 << 63)) + b"\0\0"])
     )
-    assert sorted(found.problems) == [0, 2]
-    assert "more elements than the record has bytes" in found.problems[0]
-    found = decoder(record({"type": "array", "items": "int"}))
-    found.decode(column([encode_long(10) + b"\2\2\0"]))
-    assert "more elements than the record has bytes" in found.problems[0]
+    assert sorted(avro_decoder.problems) == [0, 2]
+    assert "more elements than the record has bytes" in avro_decoder.problems[0]
+    avro_decoder = decoder(record({"type": "array", "items": "int"}))
+    avro_decoder.decode(column([encode_long(10) + b"\2\2\0"]))
+    assert "more elements than the record has bytes" in avro_decoder.problems[0]
 
 
 def test_a_list_s_blocks_with_their_sizes_are_read_and_skipped() -> None:
@@ -262,9 +266,9 @@ def test_a_record_that_contains_itself_is_skipped_where_the_reader_does_not_have
 
 def test_records_in_one_another_without_an_end_are_told() -> None:
     tree = record("int", ["null", "R"])
-    found = decoder({**tree, "fields": tree["fields"][:1]}, tree)
-    found.decode(column([b"\2\2" * 5_000 + b"\2\0"]))
-    assert "more than 1000 values in one another" in found.problems[0]
+    avro_decoder = decoder({**tree, "fields": tree["fields"][:1]}, tree)
+    avro_decoder.decode(column([b"\2\2" * 5_000 + b"\2\0"]))
+    assert "more than 1000 values in one another" in avro_decoder.problems[0]
 
 
 def test_durations_and_uuids_of_sixteen_bytes_and_nanoseconds() -> None:
@@ -281,17 +285,17 @@ def test_durations_and_uuids_of_sixteen_bytes_and_nanoseconds() -> None:
 
 def test_timestamps_of_another_unit_are_the_same_times() -> None:
     millis, micros = ({"type": "long", "logicalType": f"timestamp-{unit}"} for unit in ("millis", "micros"))
-    found = decoder(record(micros), record(millis)).decode(column([encode_long(1_500)])).to_pylist()
-    assert found[0]["f0"].isoformat() == "1970-01-01T00:00:01.500000+00:00"
-    found = decoder(record(millis), record("long")).decode(column([encode_long(1_500)])).to_pylist()
-    assert found[0]["f0"].isoformat() == "1970-01-01T00:00:01.500000+00:00"
+    rows = decoder(record(micros), record(millis)).decode(column([encode_long(1_500)])).to_pylist()
+    assert rows[0]["f0"].isoformat() == "1970-01-01T00:00:01.500000+00:00"
+    rows = decoder(record(millis), record("long")).decode(column([encode_long(1_500)])).to_pylist()
+    assert rows[0]["f0"].isoformat() == "1970-01-01T00:00:01.500000+00:00"
     late = decoder(record(millis))
     late.decode(column([encode_long(1 << 60)]))
     assert late.problems == {0: "f0: the number is too large"}
 
 
 @pytest.mark.parametrize(
-    ("writer", "reader", "said"),
+    ("writer", "reader", "problem"),
     [
         ("int", "string", "the writer's int does not resolve to the reader's string"),
         ("long", "int", "the writer's long does not resolve to the reader's int"),
@@ -317,11 +321,13 @@ def test_timestamps_of_another_unit_are_the_same_times() -> None:
         ),
     ],
 )
-def test_schemas_that_do_not_resolve_are_told_for_the_records_that_show_it(writer: Any, reader: Any, said: str) -> None:
-    found = decoder(record(reader), record(writer))
-    found.decode(column([b"\0"]))
-    assert said in found.problems[0]
-    found = decoder(
+def test_schemas_that_do_not_resolve_are_told_for_the_records_that_show_it(
+    writer: Any, reader: Any, problem: str
+) -> None:
+    avro_decoder = decoder(record(reader), record(writer))
+    avro_decoder.decode(column([b"\0"]))
+    assert problem in avro_decoder.problems[0]
+    avro_decoder = decoder(
         record(
             ["null", reader]
             if isinstance(reader, str)
@@ -329,20 +335,20 @@ def test_schemas_that_do_not_resolve_are_told_for_the_records_that_show_it(write
         ),
         record(["null", writer]),
     )
-    assert found.decode(column([b"\0"])).to_pylist() == [{"f0": None}]
-    assert not found.problems
+    assert avro_decoder.decode(column([b"\0"])).to_pylist() == [{"f0": None}]
+    assert not avro_decoder.problems
 
 
 def test_a_field_that_the_writer_does_not_have_needs_a_default() -> None:
-    found = decoder(record("int", "int"), record("int"))
-    found.decode(column([b"\2"]))
-    assert found.problems == {0: "f1: the writer has no such field, and the reader no default for it"}
+    avro_decoder = decoder(record("int", "int"), record("int"))
+    avro_decoder.decode(column([b"\2"]))
+    assert avro_decoder.problems == {0: "f1: the writer has no such field, and the reader no default for it"}
 
 
 def test_of_a_reader_s_union_the_type_of_the_same_full_name_is_taken() -> None:
-    one, two = ({"type": "enum", "name": f"{space}.K", "symbols": ["X", "Y"]} for space in ("a", "b"))
-    found = decoder(record([one, two]))
-    rows = found.decode(column([b"\0\0", b"\2\2"])).to_pylist()
+    first_enum, two = ({"type": "enum", "name": f"{space}.K", "symbols": ["X", "Y"]} for space in ("a", "b"))
+    avro_decoder = decoder(record([first_enum, two]))
+    rows = avro_decoder.decode(column([b"\0\0", b"\2\2"])).to_pylist()
     assert rows == [{"f0": {"member0": "X", "member1": None}}, {"f0": {"member0": None, "member1": "Y"}}]
 
 
@@ -382,7 +388,7 @@ def test_hostile_schemas_of_writers_are_refused_in_time() -> None:
     writer = {
         "type": "record",
         "name": "R",
-        "fields": [fields[0], *({"name": f"c{n}", "type": one} for n, one in enumerate(chain))],
+        "fields": [fields[0], *({"name": f"c{n}", "type": record_type} for n, record_type in enumerate(chain))],
     }
     with pytest.raises(ValueError, match="nested too deep"):
         decoder(record("int"), writer)
@@ -390,9 +396,9 @@ def test_hostile_schemas_of_writers_are_refused_in_time() -> None:
 
 def test_a_default_that_no_number_holds_is_told() -> None:
     reader = {"type": "record", "name": "R", "fields": [{"name": "f", "type": "float", "default": 1e300}]}
-    found = decoder(reader, {"type": "record", "name": "R", "fields": []})
-    found.decode(column([b""]))
-    assert "its default is too large for a number: 1e+300" in found.problems[0]
+    avro_decoder = decoder(reader, {"type": "record", "name": "R", "fields": []})
+    avro_decoder.decode(column([b""]))
+    assert "its default is too large for a number: 1e+300" in avro_decoder.problems[0]
 
 
 @pytest.mark.parametrize(
@@ -409,10 +415,10 @@ def test_a_column_of_more_than_two_gigabytes_is_told_and_nothing_is_written_beyo
     symbol = "S" * 4_000
     schema = record({"type": "array", "items": {"type": "enum", "name": "E", "symbols": [symbol]}})
     text = encode_long(60_000) + b"\0" * 60_001
-    found = decoder(schema)
-    array = found.decode(column([text] * 10))
-    assert sorted(found.problems) == [8, 9]
-    assert "f0[]: a column of one batch would have more than 2 GiB" in found.problems[8]
+    avro_decoder = decoder(schema)
+    array = avro_decoder.decode(column([text] * 10))
+    assert sorted(avro_decoder.problems) == [8, 9]
+    assert "f0[]: a column of one batch would have more than 2 GiB" in avro_decoder.problems[8]
     assert array.field("f0").value_lengths().to_pylist() == [60_000] * 8 + [None] * 2
     assert array.field("f0").flatten()[8 * 60_000 - 1].as_py() == symbol
 
@@ -424,19 +430,19 @@ def test_schemas_of_other_kinds_are_refused_at_once() -> None:
 
 @pytest.mark.parametrize(("kind", "value"), [("string", "text"), ("long", -7), (["null", "bytes"], b"x")])
 def test_a_schema_may_be_no_record(kind: Any, value: Any) -> None:
-    found = decoder(kind)
-    assert found.decode(column([*written(kind, [value]), None, b"\x80"])).to_pylist() == [value, None, None]
-    assert sorted(found.problems) == [2]
+    avro_decoder = decoder(kind)
+    assert avro_decoder.decode(column([*written(kind, [value]), None, b"\x80"])).to_pylist() == [value, None, None]
+    assert sorted(avro_decoder.problems) == [2]
 
 
 def test_large_integers_become_the_nearest_float() -> None:
     numbers = [(1 << 24) + 1, (1 << 53) + 1, (1 << 54) + (1 << 30) + 1, -(1 << 60) - (1 << 36) - 1, (1 << 63) - 1]
-    rows = decoder("float", "long").decode(column([encode_long(one) for one in numbers])).to_pylist()
+    rows = decoder("float", "long").decode(column([encode_long(number) for number in numbers])).to_pylist()
     nearest = [
         min(
-            (pa.scalar(float(one), pa.float32()).as_py() * (1 + k * 2.0**-23) for k in (-1, 0, 1)),
-            key=lambda f, n=one: abs(int(f) - n),
+            (pa.scalar(float(number), pa.float32()).as_py() * (1 + k * 2.0**-23) for k in (-1, 0, 1)),
+            key=lambda f, n=number: abs(int(f) - n),
         )
-        for one in numbers
+        for number in numbers
     ]
     assert rows == nearest

@@ -54,7 +54,7 @@ def test_a_default_is_encoded_like_its_value(kind: Any, default: Any, value: Any
 
 
 @pytest.mark.parametrize(
-    ("kind", "default", "said"),
+    ("kind", "default", "error_message"),
     [
         ("int", 1 << 31, "no int: 2147483648"),
         ("int", 1.5, "no int: 1.5"),
@@ -68,10 +68,10 @@ def test_a_default_is_encoded_like_its_value(kind: Any, default: Any, value: Any
         ({"type": "array", "items": "int"}, {}, "no array"),
     ],
 )
-def test_a_default_that_is_no_value_is_told(kind: Any, default: Any, said: str) -> None:
+def test_a_default_that_is_no_value_is_told(kind: Any, default: Any, error_message: str) -> None:
     with pytest.raises(ValueError, match="default") as caught:
         encoded(kind, default)
-    assert said in str(caught.value)
+    assert error_message in str(caught.value)
 
 
 @pytest.mark.parametrize("number", [0, -1, 1, 63, 64, -65, (1 << 63) - 1, -(1 << 63)])

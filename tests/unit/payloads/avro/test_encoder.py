@@ -25,19 +25,19 @@ def record(*fields: tuple[str, Any]) -> dict[str, Any]:
 
 
 def encoded(schema: Any, rows: pa.Array, prefix: bytes = b"") -> list[bytes | None]:
-    found: list[bytes | None] = (
+    records: list[bytes | None] = (
         AvroEncoder(parse_schema(json.dumps(schema)), rows.type, prefix=prefix).encode(rows).to_pylist()
     )
-    return found
+    return records
 
 
 def read(schema: Any, raw: bytes | None) -> Any:
     """As fastavro reads it; nothing may be left behind it."""
     assert raw is not None
     stream = io.BytesIO(raw)
-    found = fastavro.schemaless_reader(stream, fastavro.parse_schema(schema), None)
+    row = fastavro.schemaless_reader(stream, fastavro.parse_schema(schema), None)
     assert stream.read() == b""
-    return found
+    return row
 
 
 @pytest.mark.parametrize("seed", range(40))
@@ -58,8 +58,8 @@ def test_what_is_decoded_and_encoded_is_read_as_it_was(seed: int) -> None:
 
 
 def test_each_record_has_the_prefix_and_a_null_has_nothing() -> None:
-    found = encoded(record(("a", "int")), pa.array([{"a": 1}, None], pa.struct([("a", pa.int32())])), b"\0\0\0\0\7")
-    assert found == [b"\0\0\0\0\7\2", None]
+    records = encoded(record(("a", "int")), pa.array([{"a": 1}, None], pa.struct([("a", pa.int32())])), b"\0\0\0\0\7")
+    assert records == [b"\0\0\0\0\7\2", None]
 
 
 def test_records_may_be_no_structs() -> None:
@@ -103,12 +103,12 @@ def test_narrow_numbers_widen_and_wide_ones_must_fit() -> None:
 
 def test_a_uuid_in_16_bytes_is_a_text() -> None:
     schema = record(("id", {"type": "fixed", "name": "U", "size": 16, "logicalType": "uuid"}))
-    one = uuid.UUID("0123ABCD-4567-89ef-0000-fedcba987654")
+    identifier = uuid.UUID("0123ABCD-4567-89ef-0000-fedcba987654")
     kind = pa.struct([("id", pa.string())])
-    (raw,) = encoded(schema, pa.array([{"id": str(one)}], kind))
-    assert raw == one.bytes
+    (raw,) = encoded(schema, pa.array([{"id": str(identifier)}], kind))
+    assert raw == identifier.bytes
     with pytest.raises(ValueError, match="row 1: id has another length"):
-        encoded(schema, pa.array([{"id": str(one)}, {"id": "0123"}], kind))
+        encoded(schema, pa.array([{"id": str(identifier)}, {"id": "0123"}], kind))
 
 
 def test_times_before_1970_are_cut_downwards() -> None:

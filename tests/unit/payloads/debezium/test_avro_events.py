@@ -36,14 +36,14 @@ NEWER = event_schema(row={**ROW, "fields": NEWER_FIELDS})
 
 @pytest.fixture
 def server() -> Iterator[RegistryServer]:
-    with running() as found:
-        found.add(1, EVENT)
-        found.add(2, KEY)
-        found.add(3, NEWER)
-        found.add(4, ROW)
-        found.add_version("orders-value", "latest", 1, EVENT)
-        found.add_version("flat-value", "latest", 4, ROW)
-        yield found
+    with running() as registry_server:
+        registry_server.add(1, EVENT)
+        registry_server.add(2, KEY)
+        registry_server.add(3, NEWER)
+        registry_server.add(4, ROW)
+        registry_server.add_version("orders-value", "latest", 1, EVENT)
+        registry_server.add_version("flat-value", "latest", 4, ROW)
+        yield registry_server
 
 
 def payload_of(url: str, topic: str = "orders", **more: str) -> Payload:

@@ -12,10 +12,10 @@ from directkafka.payloads.debezium.base64_columns import decode_base64
 
 
 def decoded(array: pa.Array) -> list[bytes | None]:
-    found = decode_base64(array)
+    decoded_texts = decode_base64(array)
     return [
-        bytes(found.data[start : start + length]) if is_valid else None
-        for start, length, is_valid in zip(*found[1:], strict=True)
+        bytes(decoded_texts.data[start : start + length]) if is_valid else None
+        for start, length, is_valid in zip(*decoded_texts[1:], strict=True)
     ]
 
 

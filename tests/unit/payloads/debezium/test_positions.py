@@ -14,10 +14,10 @@ from directkafka.payloads.debezium.positions import POSITION, POSITION_FIELDS, p
 
 
 def positions(*sources: dict[str, Any] | None) -> list[Decimal | None]:
-    found = positions_of(pa.array(sources, pa.struct(POSITION_FIELDS)))
-    assert found.type == POSITION
-    found.validate(full=True)
-    return found.to_pylist()
+    column = positions_of(pa.array(sources, pa.struct(POSITION_FIELDS)))
+    assert column.type == POSITION
+    column.validate(full=True)
+    return column.to_pylist()
 
 
 def number(file: int, block: int, slot: int) -> str:
@@ -66,12 +66,14 @@ def test_sql_server_orders_by_commits_and_then_by_changes(places: set[tuple[tupl
         change = (commit[0], min(block, commit[1]), slot if block < commit[1] else min(slot, commit[2]))
         sources.append((commit, change))
     ordered = sorted(set(sources))
-    found = positions(*({"commit_lsn": number(*commit), "change_lsn": number(*change)} for commit, change in ordered))
-    assert all(first is not None and second is not None and first < second for first, second in pairwise(found))
+    decimals = positions(
+        *({"commit_lsn": number(*commit), "change_lsn": number(*change)} for commit, change in ordered)
+    )
+    assert all(first is not None and second is not None and first < second for first, second in pairwise(decimals))
 
 
 @given(st.lists(st.tuples(st.integers(0, 999_999), st.integers(0, 2**32 - 1)), min_size=1))
 def test_mysql_orders_by_files_and_then_by_places(places: list[tuple[int, int]]) -> None:
     ordered = sorted(set(places))
-    found = positions(*({"file": f"binlog.{file:06d}", "pos": place} for file, place in ordered))
-    assert all(first is not None and second is not None and first < second for first, second in pairwise(found))
+    decimals = positions(*({"file": f"binlog.{file:06d}", "pos": offset} for file, offset in ordered))
+    assert all(first is not None and second is not None and first < second for first, second in pairwise(decimals))

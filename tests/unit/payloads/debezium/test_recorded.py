@@ -50,25 +50,25 @@ def changes(which: str, ddl: str, recorded: dict[str, Any] = RECORDED) -> list[d
 
 @pytest.mark.parametrize(("which", "ddl"), [("with schemas", DDL), ("without schemas", PLAIN)])
 def test_each_event_is_the_row_that_it_was(which: str, ddl: str) -> None:
-    found = changes(which, ddl)
+    decoded_changes = changes(which, ddl)
     row = {name: value for name, value in ROW.items() if f"{name} " in f"{ddl} "}
-    row = {name: row[name] for name in found[0]["value"]}
+    row = {name: row[name] for name in decoded_changes[0]["value"]}
     nothing = dict.fromkeys(row)
     changed = row | ({"price": Decimal("-2.00")} if "price" in row else {})
-    assert [change["value"] for change in found] == [
+    assert [change["value"] for change in decoded_changes] == [
         row, changed, nothing | {"id": 1}, nothing | {"id": 1}, changed | {"id": 2}, nothing | {"id": 2},
         nothing | {"id": 2}, nothing | {"id": 3}, None, nothing | {"id": 4},
     ]  # fmt: skip
-    assert [change["op"] for change in found] == ["r", "u", "d", None, "c", "d", None, "c", "t", "c"]
-    assert [change["deleted"] for change in found] == [
+    assert [change["op"] for change in decoded_changes] == ["r", "u", "d", None, "c", "d", None, "c", "t", "c"]
+    assert [change["deleted"] for change in decoded_changes] == [
         False, False, True, True, False, True, True, False, False, False,
     ]  # fmt: skip
 
 
 @pytest.mark.parametrize("which", ["with schemas", "without schemas"])
 def test_positions_and_times_of_one_session_grow(which: str) -> None:
-    found = [change for change in changes(which, "id INT") if change["op"] is not None]
-    positions, times = ([change[name] for change in found] for name in ("position", "source_ts"))
+    decoded_changes = [change for change in changes(which, "id INT") if change["op"] is not None]
+    positions, times = ([change[name] for change in decoded_changes] for name in ("position", "source_ts"))
     assert positions == sorted(positions)
     assert times == sorted(times)
     assert len(set(positions)) == len(positions) - 1, "a row whose key is changed is deleted and made at one place"
@@ -86,16 +86,16 @@ ORDER = {name: ROW[name] for name in ("id", "price", "note", "at", "local", "day
 
 @pytest.mark.parametrize(("which", "ddl"), [("with schemas", ORDER_DDL), ("without schemas", ORDER_PLAIN)])
 def test_each_event_of_mariadb_is_the_row_that_it_was(which: str, ddl: str) -> None:
-    found = changes(which, ddl, MARIADB)
-    row = {name: ORDER[name] for name in found[0]["value"]}
+    decoded_changes = changes(which, ddl, MARIADB)
+    row = {name: ORDER[name] for name in decoded_changes[0]["value"]}
     nothing = dict.fromkeys(row)
     changed = row | ({"price": Decimal("-2.00")} if "price" in row else {})
-    assert [change["value"] for change in found] == [
+    assert [change["value"] for change in decoded_changes] == [
         row, changed, changed, nothing | {"id": 1}, changed | {"id": 2}, changed | {"id": 2}, nothing | {"id": 2},
         nothing | {"id": 3}, None, nothing | {"id": 4},
     ]  # fmt: skip
-    assert [change["op"] for change in found] == ["r", "u", "d", None, "c", "d", None, "c", "t", "c"]
-    assert [change["deleted"] for change in found] == [
+    assert [change["op"] for change in decoded_changes] == ["r", "u", "d", None, "c", "d", None, "c", "t", "c"]
+    assert [change["deleted"] for change in decoded_changes] == [
         False, False, True, True, False, True, True, False, False, False,
     ]  # fmt: skip
 
@@ -138,10 +138,10 @@ def test_an_envelope_of_sql_server_is_a_change(is_behind_its_schema: bool) -> No
         ddl += ", price DECIMAL(10,2), made TIMESTAMP_NTZ"
         expected |= {"price": Decimal("1.50"), "made": datetime(2023, 11, 14, 22, 13, 20, 123456)}
     texts = pa.array([json.dumps(document).encode()], pa.binary())
-    [found] = dk.decode(pa.record_batch({"value": texts}), format="debezium-json", schema=ddl).to_pylist()
-    assert found["value"] == expected
-    assert (found["op"], found["deleted"]) == ("u", False)
-    assert found["source_ts"] == datetime(2023, 11, 14, 22, 13, 20, 120000, UTC)
+    [decoded_change] = dk.decode(pa.record_batch({"value": texts}), format="debezium-json", schema=ddl).to_pylist()
+    assert decoded_change["value"] == expected
+    assert (decoded_change["op"], decoded_change["deleted"]) == ("u", False)
+    assert decoded_change["source_ts"] == datetime(2023, 11, 14, 22, 13, 20, 120000, UTC)
     # The change stands five places before its commit.
     commit = 0x27 << 48 | 0xAC0 << 16 | 7
-    assert found["position"] == Decimal((commit << 46) + (1 << 46) - 1 - 5)
+    assert decoded_change["position"] == Decimal((commit << 46) + (1 << 46) - 1 - 5)

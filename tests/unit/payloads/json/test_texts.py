@@ -45,17 +45,17 @@ rows = st.fixed_dictionaries(
 def told(value: Any) -> Any:
     """What JSON keeps of a row: members that are null are left out of objects."""
     if isinstance(value, dict):
-        return {name: told(one) for name, one in value.items() if one is not None}
+        return {name: told(member) for name, member in value.items() if member is not None}
     if isinstance(value, list) and value and isinstance(value[0], tuple):
         return dict(value)
-    return [told(one) for one in value] if isinstance(value, list) else value
+    return [told(element) for element in value] if isinstance(value, list) else value
 
 
 @given(st.lists(rows, min_size=1, max_size=5), st.integers(0, 4))
-def test_rows_are_what_pythons_own_parser_reads(found: list[dict[str, Any]], skipped: int) -> None:
-    batch = pa.RecordBatch.from_pylist(found, schema=NESTED).slice(skipped)
+def test_rows_are_what_pythons_own_parser_reads(drawn_rows: list[dict[str, Any]], skipped: int) -> None:
+    batch = pa.RecordBatch.from_pylist(drawn_rows, schema=NESTED).slice(skipped)
     lines = json_objects(batch).to_pylist()
-    expected = [told(row) | ({"pairs": dict(row["pairs"])} if row["pairs"] is not None else {}) for row in found]
+    expected = [told(row) | ({"pairs": dict(row["pairs"])} if row["pairs"] is not None else {}) for row in drawn_rows]
     assert [json.loads(line) for line in lines] == expected[skipped:]
     assert not any("\n" in line or "\r" in line for line in lines)
 
@@ -96,14 +96,14 @@ def test_what_has_no_json_form_is_known_by_its_type(kind: pa.DataType, fits: boo
 
 @given(st.lists(st.none() | st.floats(), min_size=1, max_size=20))
 def test_numbers_of_columns_are_written_as_java_writes_them(values: list[float | None]) -> None:
-    found = json_texts(pa.StructArray.from_arrays([pa.array(values, pa.float64())], ["a"])).to_pylist()
-    normal = [one is None or not one or abs(one) >= sys.float_info.min for one in values]
-    expected = ["null" if one is None else java_double(one) for one in values]
-    assert [text for text, is_normal in zip(found, normal, strict=True) if is_normal] == [
+    written_texts = json_texts(pa.StructArray.from_arrays([pa.array(values, pa.float64())], ["a"])).to_pylist()
+    normal = [number is None or not number or abs(number) >= sys.float_info.min for number in values]
+    expected = ["null" if number is None else java_double(number) for number in values]
+    assert [text for text, is_normal in zip(written_texts, normal, strict=True) if is_normal] == [
         f'{{"a":{text}}}' for text, is_normal in zip(expected, normal, strict=True) if is_normal
     ]
-    assert [json.loads(text)["a"] for text in found] == [
-        one if one is None or math.isfinite(one) else java_double(one).strip('"') for one in values
+    assert [json.loads(text)["a"] for text in written_texts] == [
+        number if number is None or math.isfinite(number) else java_double(number).strip('"') for number in values
     ]
 
 

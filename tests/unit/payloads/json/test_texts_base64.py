@@ -18,13 +18,13 @@ from directkafka.payloads.json.texts import base64_texts
 def test_columns_are_what_pythons_own_encoder_makes_of_each_value(
     values: list[bytes | None], kind: pa.DataType, skipped: int
 ) -> None:
-    found = base64_texts(pa.array(values, kind).slice(skipped))
-    assert found.type == pa.string()
-    assert found.to_pylist() == [None if one is None else base64.b64encode(one).decode() for one in values[skipped:]]
+    texts = base64_texts(pa.array(values, kind).slice(skipped))
+    assert texts.type == pa.string()
+    assert texts.to_pylist() == [None if raw is None else base64.b64encode(raw).decode() for raw in values[skipped:]]
 
 
 @pytest.mark.parametrize("width", [1, 2, 3])
 def test_values_of_a_fixed_size_are_encoded_too(width: int) -> None:
     value = bytes(range(width))
-    found = base64_texts(pa.array([value, None], pa.binary(width)))
-    assert found.to_pylist() == [base64.b64encode(value).decode(), None]
+    texts = base64_texts(pa.array([value, None], pa.binary(width)))
+    assert texts.to_pylist() == [base64.b64encode(value).decode(), None]

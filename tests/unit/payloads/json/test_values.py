@@ -40,8 +40,8 @@ def read(ddl: str, text: str | bytes) -> tuple[dict[str, Any] | None, str]:
     ],
 )
 def test_values_are_read_as_spark_reads_them(ddl: str, text: str, row: dict[str, Any]) -> None:
-    found, problem = read(ddl, text)
-    assert repr(found) == repr(row)
+    actual_row, problem = read(ddl, text)
+    assert repr(actual_row) == repr(row)
     assert (problem != "") is (None in row.values() and '"A"' not in text)
 
 
@@ -71,9 +71,9 @@ def test_what_is_no_object_is_a_row_of_nulls_and_told(text: str) -> None:
 def test_what_can_be_read_is_read_and_the_first_problem_is_told(text: str, row: dict[str, Any], problem: str) -> None:
     import re
 
-    found, said = read("a BIGINT, b INT, c STRUCT<d: INT, e: INT>", text)
-    assert found == row
-    assert re.match(problem, said), said
+    actual_row, actual_problem = read("a BIGINT, b INT, c STRUCT<d: INT, e: INT>", text)
+    assert actual_row == row
+    assert re.match(problem, actual_problem), actual_problem
 
 
 @pytest.mark.parametrize(

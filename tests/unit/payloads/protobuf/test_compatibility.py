@@ -42,7 +42,7 @@ def test_a_changed_field_is_read(writer: str, reader: str) -> None:
 
 
 @pytest.mark.parametrize(
-    ("writer", "reader", "said"),
+    ("writer", "reader", "reason"),
     [
         ("int32 a = 1;", "sint32 a = 1;", "a: it is int32 there, and sint32 here"),
         ("int32 a = 1;", "string a = 1;", "a: it is int32 there, and string here"),
@@ -60,18 +60,18 @@ def test_a_changed_field_is_read(writer: str, reader: str) -> None:
         ),
     ],
 )
-def test_a_field_that_would_be_another_value_is_refused(writer: str, reader: str, said: str) -> None:
-    found = refusal(
+def test_a_field_that_would_be_another_value_is_refused(writer: str, reader: str, reason: str) -> None:
+    actual_reason = refusal(
         f"message M {{ {writer} }} message Deep {{ double x = 1; }}",
         f"message M {{ {reader} }} message Deep {{ int32 x = 1; }}",
     )
-    assert found == said
+    assert actual_reason == reason
 
 
 def test_a_message_of_another_name_is_not_this_one_but_a_package_may_change() -> None:
     assert refusal("package a; message M { int32 a = 1; }", "package b.c; message M { int32 a = 1; }") == ""
-    found = refusal("package a; message Other { int32 a = 1; }", "package b; message M { int32 a = 1; }")
-    assert found == "it is a a.Other, and the columns are those of b.M"
+    actual_reason = refusal("package a; message Other { int32 a = 1; }", "package b; message M { int32 a = 1; }")
+    assert actual_reason == "it is a a.Other, and the columns are those of b.M"
 
 
 def test_messages_that_contain_themselves_are_compared_once() -> None:

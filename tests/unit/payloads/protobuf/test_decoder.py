@@ -33,8 +33,8 @@ def rows_of(text: str, *records: bytes | None) -> list[Any]:
     rows = decoder.decode(pa.array(records, pa.binary()))
     rows.validate(full=True)
     assert not decoder.problems, decoder.problems
-    found: list[Any] = rows.to_pylist(maps_as_pydicts="strict")
-    return found
+    decoded_rows: list[Any] = rows.to_pylist(maps_as_pydicts="strict")
+    return decoded_rows
 
 
 @pytest.mark.parametrize("seed", range(25))
@@ -151,7 +151,7 @@ def test_a_number_that_an_enum_has_no_name_for_is_its_digits() -> None:
 
 
 @pytest.mark.parametrize(
-    ("record", "said"),
+    ("record", "expected_problem"),
     [
         (b"\x08", "a: the record ends in the middle of it"),
         (b"\x08\xff\xff\xff\xff\xff\xff\xff\xff\xff\x02", "a: the number is too large"),
@@ -166,7 +166,7 @@ def test_a_number_that_an_enum_has_no_name_for_is_its_digits() -> None:
         (b"\x22\x06\x10\x80\x94\xeb\xdc\x03", "at: a timestamp has 0 to 999999999 nanoseconds"),
     ],
 )
-def test_a_record_that_cannot_be_read_is_told_with_its_field(record: bytes, said: str) -> None:
+def test_a_record_that_cannot_be_read_is_told_with_its_field(record: bytes, expected_problem: str) -> None:
     text = HEAD + "message M { int32 a = 1; string s = 2; Inner inner = 3; google.protobuf.Timestamp at = 4; }"
     decoder = decoder_of(text + "message Inner { int32 x = 1; }")
     whole = b"\x12\x02ok"
@@ -174,7 +174,7 @@ def test_a_record_that_cannot_be_read_is_told_with_its_field(record: bytes, said
     assert [row["s"] for row in rows] == ["ok", None, "ok"]
     assert rows[1]["inner"] is None
     [problem] = decoder.problems.values()
-    assert problem.endswith(said)
+    assert problem.endswith(expected_problem)
 
 
 def test_columns_grow_and_batches_follow_each_other() -> None:

@@ -32,16 +32,16 @@ def test_what_is_decoded_and_encoded_is_read_as_it_was(seed: int) -> None:
         assert again.is_null().to_pylist() == part.is_null().to_pylist()
         assert repr(ProtobufDecoder(schema).decode(again).to_pylist()) == repr(part.to_pylist())
     for raw, message in zip(encoder.encode(rows).to_pylist()[:20], messages, strict=True):
-        found = kind()
-        found.ParseFromString(raw)
+        parsed_message = kind()
+        parsed_message.ParseFromString(raw)
         # What a column has no place for, such as the nanoseconds of a time, is not in it; the rest is.
-        assert read(schema, found) == read(schema, message)
+        assert read(schema, parsed_message) == read(schema, message)
 
 
 def read(schema: ProtobufSchema, message: Any) -> str:
     """What is in the columns, which have no order of a map's keys."""
-    found = ProtobufDecoder(schema).decode(pa.array([message.SerializeToString(deterministic=True)]))
-    return repr(found.to_pylist())
+    columns = ProtobufDecoder(schema).decode(pa.array([message.SerializeToString(deterministic=True)]))
+    return repr(columns.to_pylist())
 
 
 FLIGHT = """
@@ -61,10 +61,10 @@ message Flight {
 
 
 def encoded(rows: pa.Array, prefix: bytes = b"") -> list[bytes | None]:
-    found: list[bytes | None] = (
+    records: list[bytes | None] = (
         ProtobufEncoder(parse_protobuf([FLIGHT]), rows.type, prefix=prefix).encode(rows).to_pylist()
     )
-    return found
+    return records
 
 
 def rows(**columns: Any) -> pa.Array:
@@ -81,16 +81,16 @@ def test_unsigned_numbers_have_all_their_bits() -> None:
         id=pa.array([2**32 - 1], pa.int64()),
         miles=pa.array([[("a", Decimal(2**64 - 1))]], pa.map_(pa.string(), pa.decimal128(20, 0))),
     )
-    found = message_class(compiled(FLIGHT), "Flight")()
-    found.ParseFromString(encoded(made)[0])
-    assert (found.id, dict(found.miles)) == (2**32 - 1, {"a": 2**64 - 1})
+    message = message_class(compiled(FLIGHT), "Flight")()
+    message.ParseFromString(encoded(made)[0])
+    assert (message.id, dict(message.miles)) == (2**32 - 1, {"a": 2**64 - 1})
 
 
 def test_a_time_before_1970_has_seconds_below_it_and_nanoseconds_above() -> None:
     made = rows(at=pa.array([-1], pa.timestamp("us", "UTC")))
-    found = message_class(compiled(FLIGHT), "Flight")()
-    found.ParseFromString(encoded(made)[0])
-    assert (found.at.seconds, found.at.nanos) == (-1, 999_999_000)
+    message = message_class(compiled(FLIGHT), "Flight")()
+    message.ParseFromString(encoded(made)[0])
+    assert (message.at.seconds, message.at.nanos) == (-1, 999_999_000)
 
 
 def test_an_enum_s_number_without_a_name_is_written_as_its_digits_were_read() -> None:

@@ -34,10 +34,10 @@ NEW = record(ID, {"name": "page", "type": ["null", "string"], "default": None})
 
 @pytest.fixture
 def server() -> Iterator[RegistryServer]:
-    with running() as found:
-        found.add(1, OLD)
-        found.add(2, NEW)
-        yield found
+    with running() as registry_server:
+        registry_server.add(1, OLD)
+        registry_server.add(2, NEW)
+        yield registry_server
 
 
 @pytest.fixture
@@ -70,16 +70,17 @@ def test_what_cannot_be_read_is_told_with_its_reason(decoder: RegisteredDecoder,
     rows = decoder.decode(pa.array(texts, pa.binary())).to_pylist()
     nothing = {"id": None, "page": None}
     assert rows == [{"id": 2, "page": None}, *[nothing] * 6, {"id": 2, "page": None}]
-    said = decoder.problems
-    assert sorted(said) == [1, 2, 3, 4, 5, 6]
-    assert "it has 2 bytes" in said[1]
+    problems = decoder.problems
+    assert sorted(problems) == [1, 2, 3, 4, 5, 6]
+    assert "it has 2 bytes" in problems[1]
     assert (
-        said[2] == "it was written with schema 3: the writer's record Other does not resolve to the reader's record R"
+        problems[2]
+        == "it was written with schema 3: the writer's record Other does not resolve to the reader's record R"
     )
-    assert said[3] == "it was written with schema 4: it is of type PROTOBUF, not AVRO"
-    assert said[4] == "id: the writer's string does not resolve to the reader's long"
-    assert said[5] == 'it was written with schema 6: the schema, at type: there is no type "nothing"'
-    assert "does not have schema 9: HTTP 404" in said[6]
+    assert problems[3] == "it was written with schema 4: it is of type PROTOBUF, not AVRO"
+    assert problems[4] == "id: the writer's string does not resolve to the reader's long"
+    assert problems[5] == 'it was written with schema 6: the schema, at type: there is no type "nothing"'
+    assert "does not have schema 9: HTTP 404" in problems[6]
     assert decoder.schema_ids.to_pylist() == [2, None, 3, 4, 5, 6, 9, 2]
 
 
@@ -164,10 +165,10 @@ def test_a_header_may_name_the_schema_by_its_guid(decoder: RegisteredDecoder, se
     old = written(OLD, [{"id": 1}])[0]
     rows = pa.array([BARE, old, old, BARE, framed(2, NEW, {"id": 5, "page": None})], pa.binary())
     for _ in range(2):
-        numbered = in_headers(*(named(GUIDS[place]) for place in (0, 1, 2)), b"\0\0\0\0\2").to_pylist()
+        numbered = in_headers(*(named(GUIDS[index]) for index in (0, 1, 2)), b"\0\0\0\0\2").to_pylist()
         decoder.headers = pa.array([*numbered, None], in_headers().type)
-        found = decoder.decode(rows).to_pylist()
-        assert [row["id"] for row in found] == [2, 1, None, 2, 5]
+        decoded_rows = decoder.decode(rows).to_pylist()
+        assert [row["id"] for row in decoded_rows] == [2, 1, None, 2, 5]
         assert decoder.schema_ids.to_pylist() == [2, 1, None, 2, 2]
         [(number, problem)] = decoder.problems.items()
         assert number == 2
@@ -185,8 +186,8 @@ def test_guids_that_nobody_knows_are_not_asked_for_one_by_one(
     assert decoder.decode(pa.array([BARE], pa.binary())).to_pylist() == [{"id": 2, "page": "/2"}]
     server.asked.clear()
     decoder.headers = in_headers(*(named(UUID(int=number)) for number in range(100)), named(good))
-    found = decoder.decode(pa.array([b"\2"] * 100 + [BARE], pa.binary())).to_pylist()
-    assert found[100] == {"id": 2, "page": "/2"}
+    rows = decoder.decode(pa.array([b"\2"] * 100 + [BARE], pa.binary())).to_pylist()
+    assert rows[100] == {"id": 2, "page": "/2"}
     assert len(decoder.problems) == 100
     assert "was not asked for: 20 others of this batch are unknown" in decoder.problems[99]
     assert len(server.asked) == 20
@@ -199,8 +200,8 @@ def test_numbers_that_nobody_knows_take_nothing_from_those_that_the_process_know
     server.add(2000, NEW)
     client.schema(2000)
     texts = [b"\0" + number.to_bytes(4, "big") for number in range(1000, 1100)]
-    found = decoder.decode(pa.array([*texts, framed(2000, NEW, {"id": 1, "page": None})], pa.binary())).to_pylist()
-    assert found[100] == {"id": 1, "page": None}
+    rows = decoder.decode(pa.array([*texts, framed(2000, NEW, {"id": 1, "page": None})], pa.binary())).to_pylist()
+    assert rows[100] == {"id": 1, "page": None}
 
 
 @pytest.mark.parametrize(
@@ -215,8 +216,8 @@ def test_guids_that_no_record_needs_are_not_asked_for(
     client = RegistryClient(Registry(urls=(server.url,), option="value.registry.url"))
     strict = RegisteredDecoder(AvroRecords(parse_schema(json.dumps(NEW))), client, HEADER, is_strict=True)
     strict.headers = in_headers(header, named(GUIDS[1]))
-    found = strict.decode(pa.array([value, BARE], pa.binary())).to_pylist()
-    assert found[1] == {"id": 2, "page": "/2"}
+    rows = strict.decode(pa.array([value, BARE], pa.binary())).to_pylist()
+    assert rows[1] == {"id": 2, "page": "/2"}
     assert f"/schemas/guids/{GUIDS[0]}/ids" not in server.asked
 
 

@@ -43,8 +43,8 @@ def _no_wait(monkeypatch: pytest.MonkeyPatch) -> None:
 
 @pytest.fixture
 def server() -> Iterator[RegistryServer]:
-    with running() as found:
-        yield found
+    with running() as registry_server:
+        yield registry_server
 
 
 def client_of(*urls: str, user: str = "", token: str = "") -> RegistryClient:
@@ -127,9 +127,9 @@ def test_schemas_that_are_referred_to_come_before_those_that_refer_to_them(serve
     server.add(7, FLIGHT, references=[leg, airport])
     server.add_version("legs", "2", 5, LEG, references=[airport])
     server.add_version("airports", "1", 4, AIRPORT)
-    found = client_of(server.url).schema(7)
-    assert found.names == ("Airport", "Leg", "")
-    assert [text[:30] for text in found.texts] == [
+    schema = client_of(server.url).schema(7)
+    assert schema.names == ("Airport", "Leg", "")
+    assert [text[:30] for text in schema.texts] == [
         '{"type": "enum", "name": "Airp',
         '{"type": "record", "name": "Le',
         '{"type": "record", "name": "Fl',
@@ -158,11 +158,11 @@ def test_a_registry_that_stays_away_is_told_with_its_addresses(server: RegistryS
     server.failures = 100
     with pytest.raises(RegistryUnavailableError) as caught:
         client_of(gone, server.url).schema(7)
-    said = str(caught.value)
-    assert f"the schema registry at {gone}, {server.url} does not answer for schema 7" in said
-    assert "Connection refused" in said
-    assert "HTTP 503" in said
-    assert "Check value.registry.url" in said
+    message = str(caught.value)
+    assert f"the schema registry at {gone}, {server.url} does not answer for schema 7" in message
+    assert "Connection refused" in message
+    assert "HTTP 503" in message
+    assert "Check value.registry.url" in message
 
 
 def test_the_second_address_answers_where_the_first_one_does_not(server: RegistryServer) -> None:
@@ -193,11 +193,11 @@ def test_a_login_that_is_refused_is_told_without_it(server: RegistryServer, stat
     server.answers["/schemas/ids/7"] = status, {"error_code": status, "message": "User cannot\x1b[2J access"}
     with pytest.raises(RegistryAccessError) as caught:
         client_of(server.url, user="ann:secret-word").schema(7)
-    said = str(caught.value)
-    assert f"HTTP {status}, User cannot" in said
-    assert "Check value.registry.basic.auth.user.info" in said
-    assert "secret-word" not in said + repr(caught.value)
-    assert "\x1b" not in said
+    message = str(caught.value)
+    assert f"HTTP {status}, User cannot" in message
+    assert "Check value.registry.basic.auth.user.info" in message
+    assert "secret-word" not in message + repr(caught.value)
+    assert "\x1b" not in message
 
 
 @pytest.mark.parametrize("status", [404, 500])
@@ -242,7 +242,7 @@ def test_a_guid_s_number_is_of_the_context_that_the_address_names(server: Regist
 
 
 @pytest.mark.parametrize(
-    ("answer", "said"),
+    ("answer", "error_message"),
     [
         ((200, []), "no context has it"),
         (
@@ -254,13 +254,15 @@ def test_a_guid_s_number_is_of_the_context_that_the_address_names(server: Regist
     ],
     ids=["nowhere", "in other contexts", "not found", "no such path"],
 )
-def test_a_guid_that_the_registry_does_not_have_is_told(server: RegistryServer, answer: Any, said: str) -> None:
+def test_a_guid_that_the_registry_does_not_have_is_told(
+    server: RegistryServer, answer: Any, error_message: str
+) -> None:
     server.answers[IDS] = answer
     client = client_of(server.url)
     for _ in range(2):
         with pytest.raises(SchemaNotFoundError) as caught:
             client.id_of_guid(GUID)
-        assert f"does not have the schema with the GUID {GUID}: {said}" in str(caught.value)
+        assert f"does not have the schema with the GUID {GUID}: {error_message}" in str(caught.value)
         assert "\x1b" not in str(caught.value)
     assert server.asked == [IDS]
 
@@ -295,11 +297,11 @@ def test_a_schema_that_is_not_there_keeps_nothing_of_who_asked(server: RegistryS
         return weakref.ref(batch)
 
     for key in (9, 9, GUID, GUID):
-        found = decode(key)
+        batch_reference = decode(key)
         gc.collect(1)  # Of what is young: all takes a second, in a process with so many tests.
-        if found() is not None:
+        if batch_reference() is not None:
             gc.collect()
-        assert found() is None
+        assert batch_reference() is None
 
 
 def test_what_is_not_there_is_forgotten_in_time(server: RegistryServer, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -317,8 +319,8 @@ def test_an_answer_that_does_not_end_is_given_up_and_not_tried_again(
 ) -> None:
     monkeypatch.setattr(rest_service, "_ANSWER_BYTES_MAX", 100_000)
     server.answers["/schemas/ids/7"] = status, b" " * 1_000_000
-    said = "its answer for schema 7 has more than 100000 bytes" if status == 200 else f"HTTP {status}"
-    with pytest.raises(RegistryAccessError if status == 200 else RegistryUnavailableError, match=said):
+    error_message = "its answer for schema 7 has more than 100000 bytes" if status == 200 else f"HTTP {status}"
+    with pytest.raises(RegistryAccessError if status == 200 else RegistryUnavailableError, match=error_message):
         client_of(server.url).schema(7)
     assert len(server.asked) == (1 if status == 200 else 4)
 

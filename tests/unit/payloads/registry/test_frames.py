@@ -25,17 +25,17 @@ def column(records: list[bytes | None]) -> tuple[Texts, np.ndarray]:
 
 def test_a_number_stands_in_front() -> None:
     texts, nulls = column([framed(1), None, framed(0x7FFFFFFF, b""), framed(258)])
-    found = read_frames(texts, nulls)
-    assert found.schemas.tolist() == [1, NO_SCHEMA, 0x7FFFFFFF, 258]
-    assert (found.starts - texts.ends[:-1]).tolist() == [5, 0, 5, 5]
-    assert found.problems == {}
+    frames = read_frames(texts, nulls)
+    assert frames.schemas.tolist() == [1, NO_SCHEMA, 0x7FFFFFFF, 258]
+    assert (frames.starts - texts.ends[:-1]).tolist() == [5, 0, 5, 5]
+    assert frames.problems == {}
 
 
 def test_records_without_one_are_told() -> None:
     texts, nulls = column([b"", b"\0\0\0\1", b"{...}", framed(1)])
-    found = read_frames(texts, nulls)
-    assert found.schemas.tolist() == [NO_SCHEMA, NO_SCHEMA, NO_SCHEMA, 1]
-    assert found.problems == {
+    frames = read_frames(texts, nulls)
+    assert frames.schemas.tolist() == [NO_SCHEMA, NO_SCHEMA, NO_SCHEMA, 1]
+    assert frames.problems == {
         0: "it has 0 bytes, and a schema's number in front of a record has 5",
         1: "it has 4 bytes, and a schema's number in front of a record has 5",
         2: "it begins with the byte 0x7b, not with 0x00 and a schema's number",
@@ -56,10 +56,10 @@ def test_a_header_counts_before_what_stands_in_front() -> None:
         ],
         HEADERS,
     )
-    found = read_headers(texts, nulls, headers, NAME)
-    assert found.schemas.tolist() == [7, 2, 8, NO_SCHEMA, NO_SCHEMA, NO_SCHEMA, 9]
-    assert (found.starts - texts.ends[:-1]).tolist() == [0, 5, 0, 0, 0, 0, 5]
-    assert found.problems == {
+    frames = read_headers(texts, nulls, headers, NAME)
+    assert frames.schemas.tolist() == [7, 2, 8, NO_SCHEMA, NO_SCHEMA, NO_SCHEMA, 9]
+    assert (frames.starts - texts.ends[:-1]).tolist() == [0, 5, 0, 0, 0, 0, 5]
+    assert frames.problems == {
         4: f"the header {NAME} names no schema",
         5: f"the header {NAME} names no schema",
     }
@@ -76,25 +76,25 @@ def test_a_header_may_have_a_guid_in_place_of_a_number() -> None:
     texts, nulls = column([b"a", framed(3), b"b", b"c", None, b"d"])
     values = [named(TWO), None, named(ONE), named(TWO), named(ONE), named(ONE) + b"x"]
     headers = pa.array([None if value is None else [(NAME, value)] for value in values], HEADERS)
-    found = read_headers(texts, nulls, headers, NAME)
-    names = [number if number >= NO_SCHEMA else found.guids[FIRST_GUID - number] for number in found.schemas.tolist()]
+    frames = read_headers(texts, nulls, headers, NAME)
+    names = [number if number >= NO_SCHEMA else frames.guids[FIRST_GUID - number] for number in frames.schemas.tolist()]
     assert names == [TWO, 3, ONE, TWO, NO_SCHEMA, NO_SCHEMA]
-    assert (found.starts - texts.ends[:-1]).tolist() == [0, 5, 0, 0, 0, 0]
-    assert found.problems == {5: f"the header {NAME} names no schema"}
+    assert (frames.starts - texts.ends[:-1]).tolist() == [0, 5, 0, 0, 0, 0]
+    assert frames.problems == {5: f"the header {NAME} names no schema"}
 
 
 def test_a_message_may_be_named_behind_a_guid() -> None:
     texts, nulls = column([b"a", b"b", b"c"])
     values = [named(ONE, b"\4\2\4"), named(ONE, b"\0"), named(ONE)]
     headers = pa.array([[(NAME, value)] for value in values], HEADERS)
-    found = read_headers(texts, nulls, headers, NAME, names_messages=True)
-    assert found.guids == [ONE]
-    assert [found.paths[place] for place in found.messages.tolist()[:2]] == [(1, 2), (0,)]
-    assert found.problems == {2: f"the header {NAME} names no schema"}
+    frames = read_headers(texts, nulls, headers, NAME, names_messages=True)
+    assert frames.guids == [ONE]
+    assert [frames.paths[path_index] for path_index in frames.messages.tolist()[:2]] == [(1, 2), (0,)]
+    assert frames.problems == {2: f"the header {NAME} names no schema"}
 
 
 def test_a_guid_stands_only_in_a_header() -> None:
     texts, nulls = column([named(ONE) + b"x"])
-    found = read_frames(texts, nulls)
-    assert found.schemas.tolist() == [NO_SCHEMA]
-    assert found.problems == {0: "it begins with the byte 0x01, not with 0x00 and a schema's number"}
+    frames = read_frames(texts, nulls)
+    assert frames.schemas.tolist() == [NO_SCHEMA]
+    assert frames.problems == {0: "it begins with the byte 0x01, not with 0x00 and a schema's number"}

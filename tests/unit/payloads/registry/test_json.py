@@ -19,11 +19,11 @@ JSON = {"schemaType": "JSON"}
 
 @pytest.fixture
 def server() -> Iterator[RegistryServer]:
-    with running() as found:
-        found.add(1, SCHEMA, **JSON)
-        found.add(2, "string")
-        found.add_version("clicks-value", "latest", 1, SCHEMA, **JSON)
-        yield found
+    with running() as registry_server:
+        registry_server.add(1, SCHEMA, **JSON)
+        registry_server.add(2, "string")
+        registry_server.add_version("clicks-value", "latest", 1, SCHEMA, **JSON)
+        yield registry_server
 
 
 def payload_of(server: RegistryServer, **more: str) -> Payload:

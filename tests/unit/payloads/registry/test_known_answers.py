@@ -23,10 +23,10 @@ def a_process(asked: str = "schema http://host") -> KnownAnswers[int, str]:
 
 
 def test_the_next_process_knows_what_one_has_put() -> None:
-    one = a_process()
-    assert one.get(7) is None
-    one.put(7, "seven\n7")
-    assert (one.get(7), a_process().get(7), a_process().get(8)) == ("seven\n7", "seven\n7", None)
+    answers = a_process()
+    assert answers.get(7) is None
+    answers.put(7, "seven\n7")
+    assert (answers.get(7), a_process().get(7), a_process().get(8)) == ("seven\n7", "seven\n7", None)
 
 
 def test_answers_of_another_registry_or_of_another_kind_are_others() -> None:
@@ -43,10 +43,10 @@ def test_a_file_that_is_not_whole_is_none(content: bytes, tmp_path: Path) -> Non
 
 
 def test_what_is_known_is_not_put_again(tmp_path: Path) -> None:
-    one = a_process()
-    one.put(7, "seven")
+    answers = a_process()
+    answers.put(7, "seven")
     (path,) = (path for path in tmp_path.rglob("*") if path.is_file())
     path.unlink()
-    one.put(7, "other")
-    assert one.get(7) == "seven"
+    answers.put(7, "other")
+    assert answers.get(7) == "seven"
     assert not path.exists()

@@ -45,10 +45,10 @@ def framed(schema: int, indexes: bytes, record: bytes) -> bytes:
 
 @pytest.fixture
 def server() -> Iterator[RegistryServer]:
-    with running() as found:
-        for place, text in ((1, OLD), (2, NEW)):
-            found.add_text(place, text, **PROTOBUF)
-        yield found
+    with running() as registry_server:
+        for schema_id, text in ((1, OLD), (2, NEW)):
+            registry_server.add_text(schema_id, text, **PROTOBUF)
+        yield registry_server
 
 
 def decoder_of(server: RegistryServer, text: str = NEW, message: str = "a.Click") -> RegisteredDecoder:
@@ -177,7 +177,7 @@ def test_what_a_writer_does_not_tell_is_a_zero_also_where_the_columns_would_be_n
 
 def test_bytes_that_name_any_number_of_messages_cost_little(server: RegistryServer) -> None:
     decoder = decoder_of(server)
-    far = [bytes([2, 0x80 | (place * 2 & 0x7F), place * 2 >> 7]) for place in range(64, 5_000)]
+    far = [bytes([2, 0x80 | (index * 2 & 0x7F), index * 2 >> 7]) for index in range(64, 5_000)]
     rows = decoder.decode(pa.array([framed(2, indexes, b"") for indexes in far], pa.binary()))
     assert rows.null_count == 0
     assert len(decoder.problems) == len(far)

@@ -26,9 +26,11 @@ RECORDED: dict[str, Any] = json.loads((Path(__file__).parents[3] / "recorded" / 
 
 @pytest.fixture
 def server() -> Iterator[RegistryServer]:
-    with running() as found:
-        found.answers = {path: (status, body.encode()) for path, (status, body) in RECORDED["answers"].items()}
-        yield found
+    with running() as registry_server:
+        registry_server.answers = {
+            path: (status, body.encode()) for path, (status, body) in RECORDED["answers"].items()
+        }
+        yield registry_server
 
 
 def payload_of(server: RegistryServer, topic: str, form: str, **more: str) -> Payload:

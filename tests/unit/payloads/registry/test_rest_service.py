@@ -59,8 +59,8 @@ def written(path: Path, text: str) -> Path:
 def schema(server: RegistryServer, **options: str) -> str:
     """What a task is told, from the options on: they were pickled on their way."""
     given = {"url": server.url, "basic.auth.user.info": "ann:secret-word", **options}
-    found = read_registry(RawOptions.read({PREFIX + name: text for name, text in given.items()}), PREFIX)
-    return client_of(pickle.loads(pickle.dumps(found))).schema(7).texts[0]
+    registry = read_registry(RawOptions.read({PREFIX + name: text for name, text in given.items()}), PREFIX)
+    return client_of(pickle.loads(pickle.dumps(registry))).schema(7).texts[0]
 
 
 def refusal(server: RegistryServer, **options: str) -> str:

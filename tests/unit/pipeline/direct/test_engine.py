@@ -30,17 +30,17 @@ END = ["close cluster", "close a"]
 
 
 def test_a_run_fences_reads_plans_writes_and_commits_in_this_order() -> None:
-    one = bench(latest=10)
-    one.engine.run()
+    driver = bench(latest=10)
+    driver.engine.run()
     batch, look = ["snapshot", "write", "commit a"], ["snapshot"]
-    assert one.events == [*TAKE_OVER, *ORIGIN, *batch, *look, *END]
-    assert one.writer.written == [(1, "t-0[0, 10)")]
+    assert driver.events == [*TAKE_OVER, *ORIGIN, *batch, *look, *END]
+    assert driver.writer.written == [(1, "t-0[0, 10)")]
 
 
 def test_a_pipeline_that_ran_before_goes_on_at_its_ledgers_end() -> None:
-    one = bench(latest=10)
-    one.engine.run()
-    two = bench(stores=[FakeStore(World(), "a", one.stores[0].entry, generation=1)], latest=15)
+    first_driver = bench(latest=10)
+    first_driver.engine.run()
+    two = bench(stores=[FakeStore(World(), "a", first_driver.stores[0].entry, generation=1)], latest=15)
     two.engine.run()
     assert two.writer.written == [(2, "t-0[10, 15)")]
     assert two.stores[0].entry is not None
@@ -49,87 +49,87 @@ def test_a_pipeline_that_ran_before_goes_on_at_its_ledgers_end() -> None:
 
 @pytest.mark.parametrize("step", ["check", "fence a", "prepare", "read a", "write", "commit a", "snapshot"])
 def test_an_error_that_cannot_pass_stops_the_run_at_once_and_nothing_runs_behind_it(step: str) -> None:
-    one = bench(latest=10)
-    one.world.fail(step, TransformError(source="sql", cause="no such column"))
+    driver = bench(latest=10)
+    driver.world.fail(step, TransformError(source="sql", cause="no such column"))
     with pytest.raises(TransformError):
-        one.engine.run()
-    assert one.world.after(step) == END
+        driver.engine.run()
+    assert driver.world.after(step) == END
 
 
 @pytest.mark.parametrize("step", ["check", "fence a", "prepare", "read a", "write", "commit a", "snapshot"])
 def test_an_error_that_may_pass_at_any_step_costs_a_try_and_no_record(step: str) -> None:
-    one = bench(latest=10)
-    one.world.fail(step, AWAY, AWAY)
-    one.engine.run()
-    assert one.stores[0].entry is not None
-    assert one.stores[0].entry.batch_id == 1
-    assert one.stores[0].rows == [(1, one.writer.attempts[-1])]
+    driver = bench(latest=10)
+    driver.world.fail(step, AWAY, AWAY)
+    driver.engine.run()
+    assert driver.stores[0].entry is not None
+    assert driver.stores[0].entry.batch_id == 1
+    assert driver.stores[0].rows == [(1, driver.writer.attempts[-1])]
 
 
 def test_a_batch_that_failed_is_done_again_from_the_ledger_under_another_attempt() -> None:
-    one = bench(latest=10)
-    one.world.fail("commit a", None, AWAY)
-    one.engine.run()
+    driver = bench(latest=10)
+    driver.world.fail("commit a", None, AWAY)
+    driver.engine.run()
     tries = ["snapshot", "write", "commit a", "read a", "snapshot", "write", "commit a", "snapshot"]
-    assert one.events == [*TAKE_OVER, *ORIGIN, *tries, *END]
-    assert len(set(one.writer.attempts)) == 2
+    assert driver.events == [*TAKE_OVER, *ORIGIN, *tries, *END]
+    assert len(set(driver.writer.attempts)) == 2
 
 
 def test_a_commit_whose_success_was_not_heard_of_is_not_done_twice() -> None:
-    one = bench(latest=10)
-    store = one.stores[0]
-    one.world.fail("answer a", None, AWAY)
-    one.engine.run()
+    driver = bench(latest=10)
+    store = driver.stores[0]
+    driver.world.fail("answer a", None, AWAY)
+    driver.engine.run()
     assert [batch for batch, _ in store.rows] == [1]
-    assert one.writer.written == [(1, "t-0[0, 10)")]
+    assert driver.writer.written == [(1, "t-0[0, 10)")]
     # It is told like any other.
-    assert [(report.batch_id, report.records) for report in one.reports] == [(1, 10)]
-    assert one.cluster.told == [10]
-    assert one.engine._status.view.batch_count == 1
-    assert list((one.engine._status.view.ends or {}).values()) == [10]
+    assert [(report.batch_id, report.records) for report in driver.reports] == [(1, 10)]
+    assert driver.cluster.told == [10]
+    assert driver.engine._status.view.batch_count == 1
+    assert list((driver.engine._status.view.ends or {}).values()) == [10]
 
 
 def test_a_retry_of_the_take_over_does_not_fence_again_what_is_fenced() -> None:
-    one = bench(latest=10)
-    one.world.fail("read a", AWAY)
-    one.engine.run()
-    assert one.events.count("fence a") == 1
-    assert one.stores[0].generation == 1
+    driver = bench(latest=10)
+    driver.world.fail("read a", AWAY)
+    driver.engine.run()
+    assert driver.events.count("fence a") == 1
+    assert driver.stores[0].generation == 1
 
 
 @pytest.mark.parametrize("step", ["fence a", "read a", "commit a"])
 def test_a_fence_is_never_met_with_another_try(step: str) -> None:
-    one = bench(latest=10)
-    one.world.fail(step, FencedError(store="a", pipeline="flights", held=1, found=2))
+    driver = bench(latest=10)
+    driver.world.fail(step, FencedError(store="a", pipeline="flights", held=1, found=2))
     with pytest.raises(FencedError):
-        one.engine.run()
-    assert one.events.count(step) == 1
-    assert one.stop.waits_s == []
+        driver.engine.run()
+    assert driver.events.count(step) == 1
+    assert driver.stop.waits_s == []
 
 
 def test_a_driver_that_was_passed_while_its_store_was_away_finds_out_before_it_writes_again() -> None:
-    one = bench(latest=10)
-    store = one.stores[0]
+    driver = bench(latest=10)
+    store = driver.stores[0]
 
     def a_newer_driver_comes() -> None:
         store.generation += 1
         raise AWAY
 
-    one.world.fail("commit a", None, a_newer_driver_comes)
+    driver.world.fail("commit a", None, a_newer_driver_comes)
     with pytest.raises(FencedError) as raised:
-        one.engine.run()
+        driver.engine.run()
     assert (raised.value.held, raised.value.found) == (1, 2)
-    assert len(one.writer.written) == 1
+    assert len(driver.writer.written) == 1
     assert store.rows == []
 
 
 def test_an_unknown_commit_stops_the_run_for_the_restart_to_read_the_ledger() -> None:
-    one = bench(latest=10)
+    driver = bench(latest=10)
     error = CommitUnknownError(store="a", pipeline="flights", batch_id=1, cause="no answer")
-    one.world.fail("commit a", None, error)
+    driver.world.fail("commit a", None, error)
     with pytest.raises(CommitUnknownError):
-        one.engine.run()
-    assert one.events[-3:] == ["commit a", *END]
+        driver.engine.run()
+    assert driver.events[-3:] == ["commit a", *END]
 
 
 @pytest.mark.parametrize(
@@ -143,153 +143,153 @@ def test_an_unknown_commit_stops_the_run_for_the_restart_to_read_the_ledger() ->
     ids=lambda error: type(error).__name__,
 )
 def test_these_failures_are_worth_another_try(error: DirectKafkaError) -> None:
-    one = bench(latest=10)
-    one.world.fail("write", error)
-    one.engine.run()
-    assert len(one.writer.written) == 1
+    driver = bench(latest=10)
+    driver.world.fail("write", error)
+    driver.engine.run()
+    assert len(driver.writer.written) == 1
 
 
 def test_what_does_not_pass_in_time_is_raised_as_it_is() -> None:
-    one = bench(latest=10, retry_ms_max=10_000)
-    one.world.fail("write", *[AWAY] * 1_000)
+    driver = bench(latest=10, retry_ms_max=10_000)
+    driver.world.fail("write", *[AWAY] * 1_000)
     with pytest.raises(StoreUnavailableError):
-        one.engine.run()
-    assert sum(one.stop.waits_s) <= 10.0
-    assert len(one.stop.waits_s) >= 3
-    assert one.stores[0].rows == []
+        driver.engine.run()
+    assert sum(driver.stop.waits_s) <= 10.0
+    assert len(driver.stop.waits_s) >= 3
+    assert driver.stores[0].rows == []
 
 
 def test_a_batch_that_took_longer_than_the_patience_before_it_failed_is_tried_again_all_the_same() -> None:
-    one = bench(latest=10, retry_ms_max=1_000)
+    driver = bench(latest=10, retry_ms_max=1_000)
 
     def take_long_and_fail() -> None:
-        one.clock.now_s += 600
+        driver.clock.now_s += 600
         raise AWAY
 
-    one.world.fail("write", take_long_and_fail)
-    one.engine.run()
-    assert [batch for batch, _ in one.stores[0].rows] == [1]
+    driver.world.fail("write", take_long_and_fail)
+    driver.engine.run()
+    assert [batch for batch, _ in driver.stores[0].rows] == [1]
 
 
 # Stopping ---------------------------------------------------------------------------------------------------
 
 
 def test_a_stop_before_the_start_disturbs_nobody() -> None:
-    one = bench(latest=10)
-    one.stop.set()
-    one.engine.run()
-    assert one.events == ["close cluster"]
+    driver = bench(latest=10)
+    driver.stop.set()
+    driver.engine.run()
+    assert driver.events == ["close cluster"]
 
 
 def test_a_stop_lets_the_batch_in_flight_commit_and_begins_no_other() -> None:
-    one = bench(latest=10, max_offsets=2)
-    one.world.fail("write", one.stop.set)
-    one.engine.run()
-    assert one.writer.written == [(1, "t-0[0, 2)")]
-    assert one.stores[0].rows == [(1, one.writer.attempts[0])]
+    driver = bench(latest=10, max_offsets=2)
+    driver.world.fail("write", driver.stop.set)
+    driver.engine.run()
+    assert driver.writer.written == [(1, "t-0[0, 2)")]
+    assert driver.stores[0].rows == [(1, driver.writer.attempts[0])]
 
 
 @pytest.mark.parametrize("error", [AWAY, EnvironmentFaultError(what="Spark was shut down", remedy="")])
 def test_a_stop_while_a_batch_fails_is_a_clean_end(error: DirectKafkaError) -> None:
-    one = bench(latest=10)
+    driver = bench(latest=10)
 
     def stop_and_fail() -> None:
-        one.stop.set()
+        driver.stop.set()
         raise error
 
-    one.world.fail("write", stop_and_fail)
-    one.engine.run()
-    assert one.stores[0].rows == []
-    assert one.world.after("write") == END
+    driver.world.fail("write", stop_and_fail)
+    driver.engine.run()
+    assert driver.stores[0].rows == []
+    assert driver.world.after("write") == END
 
 
 def test_a_stop_during_the_pause_between_two_tries_is_a_clean_end() -> None:
-    one = bench(latest=10, stop_after_waits=2)
-    one.world.fail("write", *[AWAY] * 1_000)
-    one.engine.run()
-    assert len(one.stop.waits_s) == 2
-    assert one.events[-2:] == END
+    driver = bench(latest=10, stop_after_waits=2)
+    driver.world.fail("write", *[AWAY] * 1_000)
+    driver.engine.run()
+    assert len(driver.stop.waits_s) == 2
+    assert driver.events[-2:] == END
 
 
 def test_a_stop_hides_no_fence() -> None:
-    one = bench(latest=10)
-    store = one.stores[0]
+    driver = bench(latest=10)
+    store = driver.stores[0]
 
     def stop_and_be_passed() -> None:
-        one.stop.set()
+        driver.stop.set()
         store.generation += 1
 
-    one.world.fail("write", stop_and_be_passed)
+    driver.world.fail("write", stop_and_be_passed)
     with pytest.raises(FencedError):
-        one.engine.run()
+        driver.engine.run()
 
 
 def test_a_stop_hides_no_error_of_the_users() -> None:
-    one = bench(latest=10)
+    driver = bench(latest=10)
 
     def stop_and_fail() -> None:
-        one.stop.set()
+        driver.stop.set()
         raise TransformError(source="sql", cause="overflow")
 
-    one.world.fail("write", stop_and_fail)
+    driver.world.fail("write", stop_and_fail)
     with pytest.raises(TransformError):
-        one.engine.run()
+        driver.engine.run()
 
 
 @pytest.mark.parametrize("error", [AWAY, OSError("a socket"), RuntimeError("anything")])
 def test_a_store_that_cannot_be_closed_does_not_hide_why_the_run_ended(error: Exception) -> None:
-    one = bench(latest=10)
-    one.world.fail("commit a", FencedError(store="a", pipeline="flights", held=1, found=2))
-    one.world.fail("close a", error)
+    driver = bench(latest=10)
+    driver.world.fail("commit a", FencedError(store="a", pipeline="flights", held=1, found=2))
+    driver.world.fail("close a", error)
     with pytest.raises(FencedError):
-        one.engine.run()
+        driver.engine.run()
 
 
 # Triggers ---------------------------------------------------------------------------------------------------
 
 
 def test_available_now_ends_at_what_was_there_at_the_start_however_much_comes_in_meanwhile() -> None:
-    one = bench(latest=10, max_offsets=4)
-    one.cluster.moves.extend([10, 10, 20, 30, 40, 50])
-    one.engine.run()
-    assert [ranges for _, ranges in one.writer.written] == ["t-0[0, 4)", "t-0[4, 8)", "t-0[8, 10)"]
+    driver = bench(latest=10, max_offsets=4)
+    driver.cluster.moves.extend([10, 10, 20, 30, 40, 50])
+    driver.engine.run()
+    assert [ranges for _, ranges in driver.writer.written] == ["t-0[0, 4)", "t-0[4, 8)", "t-0[8, 10)"]
 
 
 def test_a_retry_does_not_move_where_available_now_ends() -> None:
-    one = bench(latest=10)
-    one.cluster.moves.extend([10, 10, 99])
-    one.world.fail("write", AWAY)
-    one.engine.run()
-    assert one.writer.written == [(1, "t-0[0, 10)")]
+    driver = bench(latest=10)
+    driver.cluster.moves.extend([10, 10, 99])
+    driver.world.fail("write", AWAY)
+    driver.engine.run()
+    assert driver.writer.written == [(1, "t-0[0, 10)")]
 
 
 def test_a_view_that_lags_behind_the_ledger_sets_no_target_and_is_looked_at_again() -> None:
     first = bench(latest=10)
     first.engine.run()
-    one = bench(stores=[FakeStore(World(), "a", first.stores[0].entry, generation=1)])
-    one.cluster.moves.extend([8, 15])  # a new leader's high watermark, then the real one
-    one.engine.run()
-    assert one.writer.written == [(2, "t-0[10, 15)")]
+    driver = bench(stores=[FakeStore(World(), "a", first.stores[0].entry, generation=1)])
+    driver.cluster.moves.extend([8, 15])  # a new leader's high watermark, then the real one
+    driver.engine.run()
+    assert driver.writer.written == [(2, "t-0[10, 15)")]
 
 
 def test_a_loss_that_a_second_look_shows_too_is_an_error() -> None:
     first = bench(latest=10)
     first.engine.run()
-    one = bench(stores=[FakeStore(World(), "a", first.stores[0].entry, generation=1)], latest=8)
+    driver = bench(stores=[FakeStore(World(), "a", first.stores[0].entry, generation=1)], latest=8)
     with pytest.raises(DataLossError):
-        one.engine.run()
-    assert one.cluster.looks == [False, True]
-    assert one.writer.written == []
+        driver.engine.run()
+    assert driver.cluster.looks == [False, True]
+    assert driver.writer.written == []
 
 
 @pytest.mark.parametrize("fail_on_data_loss", [True, False])
 def test_a_start_that_seems_to_be_behind_the_log_is_looked_for_again(fail_on_data_loss: bool) -> None:
     starting = Positions(partitions={PLACE: Exact(10)})
-    one = bench(latest=15, starting=starting, fail_on_data_loss=fail_on_data_loss)
-    one.cluster.moves.extend([8, 15])  # a new leader's high watermark, then the real one
-    one.engine.run()
-    assert one.writer.written == [(1, "t-0[10, 15)")]
-    assert one.cluster.looks[:2] == [False, True]
+    driver = bench(latest=15, starting=starting, fail_on_data_loss=fail_on_data_loss)
+    driver.cluster.moves.extend([8, 15])  # a new leader's high watermark, then the real one
+    driver.engine.run()
+    assert driver.writer.written == [(1, "t-0[10, 15)")]
+    assert driver.cluster.looks[:2] == [False, True]
 
 
 def test_a_policy_of_the_user_s_own_says_when_batches_start() -> None:
@@ -300,10 +300,10 @@ def test_a_policy_of_the_user_s_own_says_when_batches_start() -> None:
         asked.append(moment.backlog)
         return 0 if (moment.backlog or 0) >= 10 else 700
 
-    one = bench(latest=3, trigger=Custom(policy), stop_after_waits=6)
-    one.cluster.moves.extend([3, 3, 3, 5, 9, 13, 13])
-    one.engine.run()
-    assert one.writer.written == [(1, "t-0[0, 3)"), (2, "t-0[3, 13)")]
+    driver = bench(latest=3, trigger=Custom(policy), stop_after_waits=6)
+    driver.cluster.moves.extend([3, 3, 3, 5, 9, 13, 13])
+    driver.engine.run()
+    assert driver.writer.written == [(1, "t-0[0, 3)"), (2, "t-0[3, 13)")]
     assert asked[:3] == [2, 6, 10]
 
 
@@ -314,96 +314,99 @@ def ran_before(latest: int = 10) -> FakeStore:
 
 
 def test_a_log_that_was_cut_and_has_grown_again_since_the_last_batch_is_a_loss_with_its_numbers() -> None:
-    one = bench(stores=[ran_before()], latest=30)
-    one.cluster.leader_epoch, one.cluster.cut_at = 2, 4
+    driver = bench(stores=[ran_before()], latest=30)
+    driver.cluster.leader_epoch, driver.cluster.cut_at = 2, 4
     with pytest.raises(DataLossError, match=r"LOG_TRUNCATED.*epoch 0.*epoch 2") as caught:
-        one.engine.run()
+        driver.engine.run()
     assert (caught.value.lost_from, caught.value.lost_until) == (4, 10)
-    assert one.writer.written == []
+    assert driver.writer.written == []
 
 
 def test_a_new_leader_that_has_all_of_the_log_is_no_loss_and_its_epoch_is_the_next_batch_s() -> None:
-    one = bench(stores=[ran_before()], latest=30)
-    one.cluster.leader_epoch, one.cluster.cut_at = 2, 10
-    one.engine.run()
-    assert one.writer.written == [(2, "t-0[10, 30)")]
-    assert one.stores[0].entry is not None
-    assert [here.leader_epoch for here in one.stores[0].entry.progress] == [2]
+    driver = bench(stores=[ran_before()], latest=30)
+    driver.cluster.leader_epoch, driver.cluster.cut_at = 2, 10
+    driver.engine.run()
+    assert driver.writer.written == [(2, "t-0[10, 30)")]
+    assert driver.stores[0].entry is not None
+    assert [here.leader_epoch for here in driver.stores[0].entry.progress] == [2]
 
 
 def test_a_cut_log_that_is_accepted_is_read_on_from_where_the_pipeline_is() -> None:
-    one = bench(stores=[ran_before()], latest=30, fail_on_data_loss=False)
-    one.cluster.leader_epoch, one.cluster.cut_at = 2, 4
-    one.engine.run()
-    assert one.writer.written == [(2, "t-0[10, 30)")]
+    driver = bench(stores=[ran_before()], latest=30, fail_on_data_loss=False)
+    driver.cluster.leader_epoch, driver.cluster.cut_at = 2, 4
+    driver.engine.run()
+    assert driver.writer.written == [(2, "t-0[10, 30)")]
 
 
 def test_one_stale_answer_doubles_nothing_where_losses_are_accepted() -> None:
-    one = bench(stores=[ran_before()], latest=30, fail_on_data_loss=False)
-    one.cluster.stale_ids.append("id-of-yesterday")
-    one.engine.run()
-    assert one.writer.written == [(2, "t-0[10, 30)")]
+    driver = bench(stores=[ran_before()], latest=30, fail_on_data_loss=False)
+    driver.cluster.stale_ids.append("id-of-yesterday")
+    driver.engine.run()
+    assert driver.writer.written == [(2, "t-0[10, 30)")]
 
 
 def test_a_topic_made_again_is_read_from_its_start_where_losses_are_accepted() -> None:
-    one = bench(stores=[ran_before()], latest=30, fail_on_data_loss=False)
-    one.cluster.topic_id = "id-2"
-    one.engine.run()
-    assert one.writer.written == [(2, "t-0[0, 30)")]
+    driver = bench(stores=[ran_before()], latest=30, fail_on_data_loss=False)
+    driver.cluster.topic_id = "id-2"
+    driver.engine.run()
+    assert driver.writer.written == [(2, "t-0[0, 30)")]
 
 
 @pytest.mark.parametrize("trigger", [Interval(0), Interval(1), Backlog(10, 1_000)])
 def test_a_pipeline_with_nothing_to_do_does_not_keep_the_brokers_busy(trigger: Interval | Backlog) -> None:
-    one = bench(latest=0, trigger=trigger, stop_after_waits=50)
-    began_s = one.clock.now_s
-    one.engine.run()
-    looks_a_second = len(one.cluster.looks) / (one.clock.now_s - began_s)
+    driver = bench(latest=0, trigger=trigger, stop_after_waits=50)
+    began_s = driver.clock.now_s
+    driver.engine.run()
+    looks_a_second = len(driver.cluster.looks) / (driver.clock.now_s - began_s)
     assert looks_a_second <= 2.2 * 1000 / POLL_MS
 
 
 def test_a_driver_with_nothing_to_do_notices_within_seconds_that_a_newer_one_took_over() -> None:
-    one = bench(latest=0, trigger=Interval(100))
-    passed_s = one.clock.now_s + 30
+    driver = bench(latest=0, trigger=Interval(100))
+    passed_s = driver.clock.now_s + 30
 
     def newer_driver() -> None:
-        if one.clock.now_s >= passed_s:
-            one.stores[0].generation = 2
+        if driver.clock.now_s >= passed_s:
+            driver.stores[0].generation = 2
 
-    one.world.fail("snapshot", *[newer_driver] * 1_000)
+    driver.world.fail("snapshot", *[newer_driver] * 1_000)
     with pytest.raises(FencedError):
-        one.engine.run()
-    assert one.clock.now_s <= passed_s + 6
-    assert one.events.count("read a") <= 8
+        driver.engine.run()
+    assert driver.clock.now_s <= passed_s + 6
+    assert driver.events.count("read a") <= 8
 
 
 def test_a_pipeline_with_much_to_do_and_no_interval_does_not_wait_between_batches() -> None:
-    one = bench(latest=10, max_offsets=1, trigger=Interval(0), stop_after_waits=1)
-    one.engine.run()
-    assert len(one.writer.written) == 10
-    assert one.stop.waits_s == [POLL_MS / 1000]
+    driver = bench(latest=10, max_offsets=1, trigger=Interval(0), stop_after_waits=1)
+    driver.engine.run()
+    assert len(driver.writer.written) == 10
+    assert driver.stop.waits_s == [POLL_MS / 1000]
 
 
 def test_a_broker_that_does_not_answer_while_a_backlog_is_measured_is_tried_again() -> None:
-    one = bench(latest=10, trigger=Backlog(5, 60_000), max_offsets=5, stop_after_waits=3)
+    driver = bench(latest=10, trigger=Backlog(5, 60_000), max_offsets=5, stop_after_waits=3)
     unreachable = BrokerUnreachableError(addresses=("h:1",), timeout_ms=1, cause="refused")
-    one.world.fail("snapshot", None, None, unreachable)  # the origin, the first batch, then the look at the backlog
-    one.engine.run()
-    assert one.writer.written == [(1, "t-0[0, 5)"), (2, "t-0[5, 10)")]
+    driver.world.fail("snapshot", None, None, unreachable)  # the origin, the first batch, then the look at the backlog
+    driver.engine.run()
+    assert driver.writer.written == [(1, "t-0[0, 5)"), (2, "t-0[5, 10)")]
 
 
 def test_a_very_long_interval_is_waited_for_in_parts() -> None:
-    one = bench(trigger=Interval(10**15), stop_after_waits=3)
-    one.engine.run()
-    assert one.stop.waits_s == [60.0] * 3
+    driver = bench(trigger=Interval(10**15), stop_after_waits=3)
+    driver.engine.run()
+    assert driver.stop.waits_s == [60.0] * 3
 
 
 # Telling ----------------------------------------------------------------------------------------------------
 
 
 def test_each_committed_batch_is_told_with_its_numbers() -> None:
-    one = bench(latest=10, max_offsets=6)
-    one.engine.run()
-    told = [(one.batch_id, one.offsets, one.records, dict(one.rows), one.backlog) for one in one.reports]
+    driver = bench(latest=10, max_offsets=6)
+    driver.engine.run()
+    told = [
+        (report.batch_id, report.offsets, report.records, dict(report.rows), report.backlog)
+        for report in driver.reports
+    ]
     assert told == [(1, 6, 6, {"rows": 6}, 4), (2, 4, 4, {"rows": 4}, 0)]
 
 
@@ -411,36 +414,36 @@ def test_a_report_callback_that_raises_costs_no_batch_and_is_logged(caplog: pyte
     def report(_: BatchReport) -> None:
         raise AWAY
 
-    one = bench(latest=10, max_offsets=5, report=report)
-    one.engine.run()
-    assert one.writer.written == [(1, "t-0[0, 5)"), (2, "t-0[5, 10)")]
+    driver = bench(latest=10, max_offsets=5, report=report)
+    driver.engine.run()
+    assert driver.writer.written == [(1, "t-0[0, 5)"), (2, "t-0[5, 10)")]
     assert "the report callback failed on batch 2" in caplog.text
 
 
 def test_the_outside_is_told_how_far_the_pipeline_is_once_a_batch_is_committed() -> None:
-    one = bench(latest=10, max_offsets=6)
-    one.engine.run()
-    assert one.cluster.told == [6, 10]
+    driver = bench(latest=10, max_offsets=6)
+    driver.engine.run()
+    assert driver.cluster.told == [6, 10]
 
 
 # Waiting for enough -----------------------------------------------------------------------------------------
 
 
 def test_a_batch_waits_for_enough_offsets_but_not_the_first_of_a_run() -> None:
-    one = bench(latest=3, trigger=Interval(1000), min_offsets=MinOffsets(10, 60_000), stop_after_waits=5)
-    one.cluster.moves.extend([3, 3, 4, 12, 13])
-    one.engine.run()
-    assert one.writer.written == [(1, "t-0[0, 3)"), (2, "t-0[3, 13)")]
+    driver = bench(latest=3, trigger=Interval(1000), min_offsets=MinOffsets(10, 60_000), stop_after_waits=5)
+    driver.cluster.moves.extend([3, 3, 4, 12, 13])
+    driver.engine.run()
+    assert driver.writer.written == [(1, "t-0[0, 3)"), (2, "t-0[3, 13)")]
 
 
 def test_a_batch_waits_no_longer_than_the_delay() -> None:
-    one = bench(latest=3, trigger=Interval(1000), min_offsets=MinOffsets(10, 3_000), stop_after_waits=5)
-    one.cluster.moves.extend([3, 3, 4])
-    one.engine.run()
-    assert one.writer.written == [(1, "t-0[0, 3)"), (2, "t-0[3, 4)")]
+    driver = bench(latest=3, trigger=Interval(1000), min_offsets=MinOffsets(10, 3_000), stop_after_waits=5)
+    driver.cluster.moves.extend([3, 3, 4])
+    driver.engine.run()
+    assert driver.writer.written == [(1, "t-0[0, 3)"), (2, "t-0[3, 4)")]
 
 
 def test_an_available_now_run_reaches_its_end_without_waiting_for_more() -> None:
-    one = bench(latest=8, max_offsets=5, min_offsets=MinOffsets(5, 60_000))
-    one.engine.run()
-    assert one.writer.written == [(1, "t-0[0, 5)"), (2, "t-0[5, 8)")]
+    driver = bench(latest=8, max_offsets=5, min_offsets=MinOffsets(5, 60_000))
+    driver.engine.run()
+    assert driver.writer.written == [(1, "t-0[0, 5)"), (2, "t-0[5, 8)")]

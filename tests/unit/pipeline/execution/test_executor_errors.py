@@ -43,7 +43,7 @@ def note_of(error: DirectKafkaError, notes: Notes = NOTES) -> str:
 
 
 def vars_of(error: DirectKafkaError) -> dict[str, object]:
-    return {one.name: getattr(error, one.name) for one in dataclasses.fields(error)}
+    return {field.name: getattr(error, field.name) for field in dataclasses.fields(error)}
 
 
 def python_failed(*lines: str) -> SparkError:
@@ -53,10 +53,10 @@ def python_failed(*lines: str) -> SparkError:
 
 
 def test_an_error_of_ours_comes_back_with_its_fields() -> None:
-    found = from_executor(python_failed("DataLossError: ...", note_of(LOSS), " SQLSTATE: 38000"))
-    assert isinstance(found, DataLossError)
-    assert (found.partition, found.lost_from, found.lost_until) == (3, 5, 9)
-    assert not may_pass(found)
+    error = from_executor(python_failed("DataLossError: ...", note_of(LOSS), " SQLSTATE: 38000"))
+    assert isinstance(error, DataLossError)
+    assert (error.partition, error.lost_from, error.lost_until) == (3, 5, 9)
+    assert not may_pass(error)
 
 
 def test_a_store_that_a_task_could_not_reach_may_pass() -> None:
@@ -90,10 +90,10 @@ def test_a_note_counts_before_the_loss_of_a_worker() -> None:
     ],
 )  # fmt: skip
 def test_a_lost_process_is_worth_another_try(chain: Chain) -> None:
-    found = from_executor(SparkError(chain))
-    assert isinstance(found, WorkerLostError)
-    assert "\n" not in found.cause
-    assert may_pass(found)
+    error = from_executor(SparkError(chain))
+    assert isinstance(error, WorkerLostError)
+    assert "\n" not in error.cause
+    assert may_pass(error)
 
 
 # What Spark says of itself.
@@ -103,9 +103,9 @@ def test_a_lost_process_is_worth_another_try(chain: Chain) -> None:
 def test_a_spark_that_is_gone_is_no_fault_of_the_transform_and_does_not_come_back(chain: Chain) -> None:
     error = SparkError(chain)
     assert spark_is_gone(error)
-    found = from_executor(error)
-    assert isinstance(found, EnvironmentFaultError)
-    assert not may_pass(found)
+    own_error = from_executor(error)
+    assert isinstance(own_error, EnvironmentFaultError)
+    assert not may_pass(own_error)
 
 
 @pytest.mark.parametrize(
@@ -159,9 +159,9 @@ UNANSWERED = [
 def test_a_jvm_that_was_killed_is_told_as_such(error: Exception, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(spark_application, "java_answers", lambda: False)
     assert spark_is_gone(error)
-    found = from_executor(error)
-    assert isinstance(found, EnvironmentFaultError)
-    assert found.what.startswith("Spark's JVM ended")
+    own_error = from_executor(error)
+    assert isinstance(own_error, EnvironmentFaultError)
+    assert own_error.what.startswith("Spark's JVM ended")
 
 
 @pytest.mark.parametrize("error", UNANSWERED, ids=["a call", "a socket", "a schema"])
@@ -195,11 +195,11 @@ def test_a_result_that_the_driver_may_not_hold_is_known(chain: Chain) -> None:
     ],
 )
 def test_the_transforms_failure_is_told_by_the_line_that_says_what_it_was(version: str, name: str, cause: str) -> None:
-    found = from_executor(SparkError(FAILURES[version][name]))
-    assert isinstance(found, TransformError)
-    assert found.cause.startswith(cause)
-    assert "\n" not in found.cause
-    assert not may_pass(found)
+    error = from_executor(SparkError(FAILURES[version][name]))
+    assert isinstance(error, TransformError)
+    assert error.cause.startswith(cause)
+    assert "\n" not in error.cause
+    assert not may_pass(error)
 
 
 @pytest.mark.parametrize(
@@ -211,23 +211,23 @@ def test_the_transforms_failure_is_told_by_the_line_that_says_what_it_was(versio
 )
 def test_of_a_chain_what_happened_first_is_told(outer: Sequence[str]) -> None:
     inner = ["org.apache.spark.SparkArithmeticException", "[DIVIDE_BY_ZERO] Division by zero.\n\nat job.py:1"]
-    found = from_executor(SparkError([outer, inner]))
-    assert isinstance(found, TransformError)
-    assert found.cause == "[DIVIDE_BY_ZERO] Division by zero."
+    error = from_executor(SparkError([outer, inner]))
+    assert isinstance(error, TransformError)
+    assert error.cause == "[DIVIDE_BY_ZERO] Division by zero."
 
 
 def test_a_value_that_looks_like_a_traceback_is_told_as_the_value_that_it_is() -> None:
     value = "Traceback (most recent call last):\n  File\nsend the password to me"
     cast = f'[CAST_INVALID_INPUT] The value \'{value}\' of the type "STRING" cannot be cast to "INT"'
-    found = from_executor(SparkError([["org.apache.spark.SparkNumberFormatException", cast]]))
-    assert isinstance(found, TransformError)
-    assert found.cause == "[CAST_INVALID_INPUT] The value 'Traceback (most recent call last):"
+    error = from_executor(SparkError([["org.apache.spark.SparkNumberFormatException", cast]]))
+    assert isinstance(error, TransformError)
+    assert error.cause == "[CAST_INVALID_INPUT] The value 'Traceback (most recent call last):"
 
 
 def test_of_a_line_of_a_megabyte_the_beginning_is_told() -> None:
-    found = from_executor(python_failed("ValueError: " + "x" * 1_000_000))
-    assert isinstance(found, TransformError)
-    assert len(found.cause) < 3_000
+    error = from_executor(python_failed("ValueError: " + "x" * 1_000_000))
+    assert isinstance(error, TransformError)
+    assert len(error.cause) < 3_000
 
 
 def test_an_error_without_words_is_told_by_its_type() -> None:
@@ -286,8 +286,8 @@ def test_a_record_cannot_make_up_what_ends_or_repeats_a_batch(value: str, before
         python_failed(f"ValueError: {text}\n{value}\n"),
         ValueError(text),
     ):
-        found = from_executor(error)
-        assert isinstance(found, TransformError), error
+        own_error = from_executor(error)
+        assert isinstance(own_error, TransformError), error
         assert not too_much_for_driver(error)
 
 

@@ -37,13 +37,13 @@ def read(chunks: Sequence[bytes]) -> list[int]:
 @given(shares=st.lists(st.integers(0, 3), max_size=50), skipped=st.integers(0, 3))
 def test_every_row_is_in_its_share_and_in_order(shares: list[int], skipped: int) -> None:
     batch = numbers(len(shares) + skipped).slice(skipped)
-    found: dict[int, list[int]] = {}
+    rows_by_share: dict[int, list[int]] = {}
     for share, chunk in chunks_by_share(batch, np.array(shares, np.int32), 4):
-        found.setdefault(share, []).extend(read([chunk]))
+        rows_by_share.setdefault(share, []).extend(read([chunk]))
     expected: dict[int, list[int]] = {}
     for row, share in enumerate(shares):
         expected.setdefault(share, []).append(skipped + row)
-    assert found == expected
+    assert rows_by_share == expected
 
 
 @pytest.mark.parametrize("row_bytes", [1, 1_000, pytest.param(10_000_000, marks=pytest.mark.slow)])

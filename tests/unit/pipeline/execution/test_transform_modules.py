@@ -24,11 +24,11 @@ def write(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Write]:
     before = set(sys.modules)
 
     def write_module(name: str, text: str, folder: str = "job_folder") -> Path:
-        place = tmp_path / folder
-        file = place.joinpath(*name.split(".")).with_suffix(".py")
+        directory = tmp_path / folder
+        file = directory.joinpath(*name.split(".")).with_suffix(".py")
         file.parent.mkdir(parents=True, exist_ok=True)
         file.write_text(text)
-        return place
+        return directory
 
     yield write_module
     for name in set(sys.modules) - before:
@@ -52,9 +52,9 @@ def refused(name: str, folder: Path) -> str:
 
 def test_a_module_beside_the_file_is_found(write: Write) -> None:
     folder = write("dk_job_found", "def transform(df): return df")
-    found = load_function(FunctionReference("dk_job_found:transform", folder))
-    assert found.name == "dk_job_found:transform"
-    assert found.function("rows") == "rows"  # type: ignore[arg-type, comparison-overlap]
+    transform = load_function(FunctionReference("dk_job_found:transform", folder))
+    assert transform.name == "dk_job_found:transform"
+    assert transform.function("rows") == "rows"  # type: ignore[arg-type, comparison-overlap]
 
 
 def test_a_module_that_can_be_imported_anyway_need_not_lie_there(tmp_path: Path, write: Write) -> None:
@@ -74,8 +74,8 @@ def test_two_files_of_one_name_in_one_process_are_refused_rather_than_mixed_up(w
 def test_two_copies_of_one_file_are_as_good_as_one(write: Write) -> None:
     text = "def transform(df): return 1"
     first, second = write("dk_job_copied", text, "a"), write("dk_job_copied", text, "b")
-    one = load_function(FunctionReference("dk_job_copied:transform", first))
-    assert load_function(FunctionReference("dk_job_copied:transform", second)) == one
+    transform = load_function(FunctionReference("dk_job_copied:transform", first))
+    assert load_function(FunctionReference("dk_job_copied:transform", second)) == transform
 
 
 def test_a_file_named_like_a_module_of_pythons_is_refused(write: Write) -> None:
@@ -103,21 +103,21 @@ def test_a_module_that_fails_while_it_is_imported_says_what_it_raised(write: Wri
     assert "LookupError: no model file" in refused("dk_job_broken:transform", folder)
 
 
-@pytest.mark.parametrize(("text", "found"), [("x = 1", "no such name"), ("transform = 5", "a int")])
-def test_what_is_no_function_is_refused(write: Write, text: str, found: str) -> None:
+@pytest.mark.parametrize(("text", "description"), [("x = 1", "no such name"), ("transform = 5", "a int")])
+def test_what_is_no_function_is_refused(write: Write, text: str, description: str) -> None:
     folder = write(f"dk_job_{len(text)}", text)
-    assert found in refused(f"dk_job_{len(text)}:transform", folder)
+    assert description in refused(f"dk_job_{len(text)}:transform", folder)
 
 
 def test_a_module_is_shipped_once_to_each_application(write: Write) -> None:
     folder = write("dk_job_shipped", "def transform(df): return df")
     reference = FunctionReference("dk_job_shipped:transform", folder)
-    one, same, other = FakeSession("app-1"), FakeSession("app-1"), FakeSession("app-2")
-    for session in (one, same, other):
+    first_session, same, other = FakeSession("app-1"), FakeSession("app-1"), FakeSession("app-2")
+    for session in (first_session, same, other):
         as_session: Any = session
         load_function(reference, as_session)
     file = str((folder / "dk_job_shipped.py").resolve())
-    assert (one.shipped, same.shipped, other.shipped) == ([file], [], [file])
+    assert (first_session.shipped, same.shipped, other.shipped) == ([file], [], [file])
 
 
 def test_an_installed_module_is_not_shipped(write: Write, tmp_path: Path) -> None:

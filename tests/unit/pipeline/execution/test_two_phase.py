@@ -25,14 +25,14 @@ POSTGRES = PostgresSink("postgresql://one/air", "flights")
 
 def session(slots: int = 0, **settings: str) -> Any:
     """An application of these settings, whose executors have so many slots."""
-    found = {f"spark.{name.replace('_', '.')}": value for name, value in settings.items()}
+    configuration = {f"spark.{name.replace('_', '.')}": value for name, value in settings.items()}
     profiles = SimpleNamespace(defaultResourceProfile=lambda: "default")
     in_jvm = SimpleNamespace(
         resourceProfileManager=lambda: profiles, maxNumConcurrentTasks={"default": slots}.__getitem__
     )
     context = SimpleNamespace(
-        getConf=lambda: SimpleNamespace(get=found.get),
-        defaultParallelism=int(found.get("spark.default.parallelism", 0)),
+        getConf=lambda: SimpleNamespace(get=configuration.get),
+        defaultParallelism=int(configuration.get("spark.default.parallelism", 0)),
         _jsc=SimpleNamespace(sc=lambda: in_jvm),
     )
     return SimpleNamespace(sparkContext=context)

@@ -48,8 +48,8 @@ def test_a_task_that_writes_several_partitions_reports_each_and_the_driver_puts_
 
     tasks = [report for parts in ((3, 0), (2, 1)) for report in WriteTask(write)(rows(*parts))]
     reports = reports_of(pa.Table.from_batches(tasks))
-    found = [pa.Table.from_batches(report.inline).column("id").to_pylist() for report in reports]
-    assert found == [[0, 1, 2], [10, 11, 12], [20, 21, 22], [30, 31, 32]]
+    ids_by_partition = [pa.Table.from_batches(report.inline).column("id").to_pylist() for report in reports]
+    assert ids_by_partition == [[0, 1, 2], [10, 11, 12], [20, 21, 22], [30, 31, 32]]
     assert [report.rows for report in reports] == [3, 3, 3, 3]
 
 
@@ -72,6 +72,6 @@ def test_an_error_of_ours_keeps_its_fields_on_the_way() -> None:
 
     with pytest.raises(Exception, match="offset 7") as caught:
         collected(WriteTask(refuse))
-    found = Notes.of_this_process().read("".join(traceback.format_exception(caught.value)))
-    assert isinstance(found, RowRejectedError)
-    assert found.detail == "offset 7"
+    error = Notes.of_this_process().read("".join(traceback.format_exception(caught.value)))
+    assert isinstance(error, RowRejectedError)
+    assert error.detail == "offset 7"

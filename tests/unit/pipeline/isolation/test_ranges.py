@@ -29,14 +29,16 @@ def test_records_that_are_taken_out_are_alone_and_the_rest_is_all_else(
 ) -> None:
     tasks = range_tasks(*sizes)
     wanted = [RecordPlace(f"t{topic}", 0, offset) for topic, offset in places]
-    there = [place for place in offsets_of(tasks) if place in set(wanted)]
+    there = [record_place for record_place in offsets_of(tasks) if record_place in set(wanted)]
     assert within(tasks, wanted) == there
     assert offsets_of(alone(tasks, wanted)) == there
     assert all(task.range.count() == 1 for task in alone(tasks, wanted))
-    assert offsets_of(without(tasks, wanted)) == [place for place in offsets_of(tasks) if place not in there]
+    assert offsets_of(without(tasks, wanted)) == [
+        record_place for record_place in offsets_of(tasks) if record_place not in there
+    ]
 
 
 @given(st.from_regex(r"[a-zA-Z0-9._-]{1,249}", fullmatch=True), st.integers(0, 2**31 - 1), st.integers(0, 2**63 - 1))
 def test_a_place_is_a_text_and_back(topic: str, partition: int, offset: int) -> None:
-    place = RecordPlace(topic, partition, offset)
-    assert RecordPlace.parse(str(place)) == place
+    record_place = RecordPlace(topic, partition, offset)
+    assert RecordPlace.parse(str(record_place)) == record_place

@@ -27,29 +27,29 @@ class Batch:
 
     def __call__(self, tasks: Sequence[RangeTask]) -> DirectKafkaError | None:
         self.tries += 1
-        found = [first_place(tasks)] if self.bad is None else within(tasks, self.bad)
-        return TransformError(source="sql", cause=str(found[0])) if found else None
+        bad_places = [first_place(tasks)] if self.bad is None else within(tasks, self.bad)
+        return TransformError(source="sql", cause=str(bad_places[0])) if bad_places else None
 
 
 def isolated(tasks: list[RangeTask], batch: Batch, *, max_count: int = 100) -> dict[RecordPlace, DirectKafkaError]:
     """What the writer does: until the rest goes through."""
-    found: dict[RecordPlace, DirectKafkaError] = {}
-    while (error := batch(without(tasks, found))) is not None:
-        more = failing_records(without(tasks, found), error, batch, max_count=max_count - len(found))
+    errors: dict[RecordPlace, DirectKafkaError] = {}
+    while (error := batch(without(tasks, errors))) is not None:
+        more = failing_records(without(tasks, errors), error, batch, max_count=max_count - len(errors))
         if not more:
             raise error
-        found |= more
-    return found
+        errors |= more
+    return errors
 
 
 @given(st.lists(st.integers(0, 299), min_size=1, max_size=20, unique=True))
 def test_all_of_them_are_found_each_with_its_own_error(numbers: list[int]) -> None:
     tasks = range_tasks((7, 100), (0, 200))
     places = [offsets_of(tasks)[number] for number in numbers]
-    found = isolated(tasks, Batch(places))
-    assert set(found) == set(places)
-    assert {str(place) for place in places} == {
-        error.cause for error in found.values() if isinstance(error, TransformError)
+    errors = isolated(tasks, Batch(places))
+    assert set(errors) == set(places)
+    assert {str(record_place) for record_place in places} == {
+        error.cause for error in errors.values() if isinstance(error, TransformError)
     }
 
 
@@ -106,8 +106,8 @@ def test_a_failure_that_has_passed_is_no_record() -> None:
 
 def test_a_record_that_is_alone_in_its_batch_is_tried_once_more() -> None:
     error = TransformError(source="sql", cause="bad")
-    place = RecordPlace("t0", 0, 5)
-    assert list(failing_records(range_tasks((5, 1)), error, Batch([place]), max_count=1)) == [place]
+    record_place = RecordPlace("t0", 0, 5)
+    assert list(failing_records(range_tasks((5, 1)), error, Batch([record_place]), max_count=1)) == [record_place]
     assert failing_records(range_tasks((5, 1)), error, Batch([]), max_count=1) == {}
 
 

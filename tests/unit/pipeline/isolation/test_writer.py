@@ -42,7 +42,7 @@ class Inner:
 
     bad: Collection[RecordPlace] = ()
     error: Callable[[RecordPlace], DirectKafkaError] = field(
-        default=lambda found: TransformError(source="sql", cause=str(found))
+        default=lambda record_place: TransformError(source="sql", cause=str(record_place))
     )
     written: list[list[RecordPlace]] = field(default_factory=list)
     #: Offsets without records.
@@ -52,8 +52,8 @@ class Inner:
     def write(self, name: BatchAttempt, tasks: Sequence[RangeTask], *, stores: Collection[str]) -> WrittenBatch:
         places = offsets_of(tasks)
         self.written.append(places)
-        if found := [each for each in places if each in self.bad]:
-            raise self.error(found[0])
+        if bad_places := [each for each in places if each in self.bad]:
+            raise self.error(bad_places[0])
         records = [each for each in places if each not in self.gaps]
         return WrittenBatch(name=name, reports=((SINK, ()),), read={"t0": ReadCount(len(records))})
 
@@ -65,15 +65,15 @@ SINK = FakeSink(FakeStore(WORLD, STORE), "letters")
 @pytest.fixture
 def letters(monkeypatch: pytest.MonkeyPatch) -> list[dict[RecordPlace, str]]:
     """The dead letters that were written, each time."""
-    found: list[dict[RecordPlace, str]] = []
+    written_letters: list[dict[RecordPlace, str]] = []
 
     def write(writer: Any, letters: Any, name: Any, tasks: Any, reasons: Any) -> Any:
-        found.append(dict(reasons))
+        written_letters.append(dict(reasons))
         return TaskReport(rows=len(reasons), attempt="letters", staged=False), []
 
     monkeypatch.setattr(module, "write_dead_letters", write)
     monkeypatch.setattr(DeadLettersOfBatch, "of", lambda *_: None)
-    return found
+    return written_letters
 
 
 def isolating_writer(inner: Inner, *, max_per_batch: int = 100, stop: threading.Event | None = None) -> IsolatingWriter:
@@ -136,16 +136,16 @@ def refused_commits(writer: IsolatingWriter, bad: Collection[RecordPlace], inner
     written_of: dict[int, list[RecordPlace]] = {}
 
     def rehearse(written: WrittenBatch) -> None:
-        if found := [each for each in inner.written[-1] if each in bad]:
-            raise RowRejectedError(store=STORE, sink="rows", detail=str(found[0]))
+        if refused_places := [each for each in inner.written[-1] if each in bad]:
+            raise RowRejectedError(store=STORE, sink="rows", detail=str(refused_places[0]))
 
     for _ in range(rounds):
         written = writer.write(attempt(5), TASKS, stores=[STORE])
         written_of[5] = inner.written[-1]
         writer.write(attempt(6), range_tasks((8, 4)), stores=[STORE])
-        if not (found := [each for each in written_of[5] if each in bad]):
+        if not (refused_places := [each for each in written_of[5] if each in bad]):
             return written
-        error = RowRejectedError(store=STORE, sink="rows", detail=str(found[0]))
+        error = RowRejectedError(store=STORE, sink="rows", detail=str(refused_places[0]))
         writer.find_refused(attempt(5), TASKS, error, stores=[STORE], rehearse=rehearse)
     raise AssertionError("it never ends")
 

@@ -58,9 +58,9 @@ def test_an_entry_and_a_try_are_of_the_generation_that_is_held(session: CommitSe
     entry = session.entry(5, "l", PROGRESS, not_before_ms=2**50)
     assert (entry.pipeline, entry.generation, entry.batch_id, entry.progress) == ("flights", 4, 5, PROGRESS)
     assert entry.committed_at_ms == 2**50
-    one, two = session.attempt(5), session.attempt(5)
-    assert (one.pipeline, one.generation, one.batch_id) == ("flights", 4, 5)
-    assert one.attempt != two.attempt
+    first_attempt, two = session.attempt(5), session.attempt(5)
+    assert (first_attempt.pipeline, first_attempt.generation, first_attempt.batch_id) == ("flights", 4, 5)
+    assert first_attempt.attempt != two.attempt
 
 
 def test_rows_are_kept_until_all_stores_have_them(session: CommitSession, ledgers: FakeLedgers) -> None:
@@ -121,7 +121,7 @@ def test_a_store_that_joins_begins_where_the_others_stand_and_leaves_what_is_kep
         session.join(ahead, [2])
     ((entry, nothing),) = ledgers.commits
     assert (entry.batch_id, entry.lineage, nothing, ledgers.lacked[-1]) == (5, "l", (), [2])
-    assert [(one.origin, one.start, one.end) for one in entry.progress] == [(7, 7, 7)]
+    assert [(partition.origin, partition.start, partition.end) for partition in entry.progress] == [(7, 7, 7)]
     assert "join at batch 5; nothing before {'t': {'0': 7}}" in caplog.text
     assert session.kept(ahead, {"b"}) is rows
 

@@ -41,8 +41,8 @@ def test_stores_at_one_batch_need_nothing() -> None:
 @pytest.mark.parametrize("order", [(0, 1), (1, 0)])
 def test_a_store_one_batch_behind_is_named_whatever_its_place(order: tuple[int, int]) -> None:
     entries = [("a", FIFTH), ("b", FOURTH)]
-    found = reconcile([entries[index] for index in order])
-    assert found == Recovery(ahead=FIFTH, behind=(order.index(1),))
+    recovery = reconcile([entries[index] for index in order])
+    assert recovery == Recovery(ahead=FIFTH, behind=(order.index(1),))
 
 
 def test_a_store_without_an_entry_is_new_and_not_behind() -> None:
@@ -109,16 +109,18 @@ def test_stores_of_one_history_go_on_from_the_newest_unless_one_is_two_batches_b
     history = [
         entry(index, progress(end - count, end)) for index, (count, end) in enumerate(zip(counts, ends, strict=True))
     ]
-    stores = [(f"s{index}", history[min(place, len(history) - 1)]) for index, place in enumerate(places)]
-    ids = [one.batch_id for _, one in stores]
+    stores = [
+        (f"s{index}", history[min(history_index, len(history) - 1)]) for index, history_index in enumerate(places)
+    ]
+    ids = [ledger_entry.batch_id for _, ledger_entry in stores]
     if max(ids) - min(ids) > 1:
         with pytest.raises(OffsetMismatchError):
             reconcile(stores)
         return
-    found = reconcile(stores)
-    assert found.ahead == history[max(ids)]
-    assert found.behind == tuple(index for index, one in enumerate(ids) if one < max(ids))
-    assert found.new == ()
+    recovery = reconcile(stores)
+    assert recovery.ahead == history[max(ids)]
+    assert recovery.behind == tuple(index for index, batch_id in enumerate(ids) if batch_id < max(ids))
+    assert recovery.new == ()
 
 
 def test_a_newcomer_begins_at_the_ends_and_has_nothing_before() -> None:

@@ -50,7 +50,7 @@ def test_triggers_that_spark_has_not_are_refused_when_the_pipeline_is_made(trigg
 
 
 @pytest.mark.parametrize(
-    ("options", "said"),
+    ("options", "message"),
     [
         ({"engine": "structured"}, "needs a folder"),
         ({"engine": "structured", "checkpoint": ""}, "needs a folder"),
@@ -59,8 +59,8 @@ def test_triggers_that_spark_has_not_are_refused_when_the_pipeline_is_made(trigg
         ({"engine": "continuous"}, "'direct' or 'structured', found 'continuous'"),
     ],
 )
-def test_an_engine_and_its_checkpoint_belong_together(options: dict[str, Any], said: str) -> None:
-    with pytest.raises(OptionError, match=said):
+def test_an_engine_and_its_checkpoint_belong_together(options: dict[str, Any], message: str) -> None:
+    with pytest.raises(OptionError, match=message):
         pipeline(**options)
 
 
@@ -135,7 +135,7 @@ def test_an_idle_look_that_finds_a_newer_driver_ends_the_query_with_its_error(mo
 def test_the_cause_of_a_query_s_end_is_made_again_from_spark_s_text() -> None:
     error = Notes.of_this_process().on(FencedError(store="db", pipeline="p", held=1, found=2))
     text = "[STREAM_FAILED] Query terminated with exception: " + "".join(traceback.format_exception(error))
-    found = dk.cause_of(text)
-    assert isinstance(found, FencedError)
-    assert (found.held, found.found) == (1, 2)
+    cause = dk.cause_of(text)
+    assert isinstance(cause, FencedError)
+    assert (cause.held, cause.found) == (1, 2)
     assert dk.cause_of("[STREAM_FAILED] something else") is None

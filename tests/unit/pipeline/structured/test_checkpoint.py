@@ -49,8 +49,8 @@ def test_sources_that_are_not_kafka_give_nothing(source: str) -> None:
 
 
 def test_of_two_sources_on_one_partition_the_lower_position_counts() -> None:
-    found = parsed("v1", METADATA, '{"t":{"0":7,"1":1}}', "51", '{"t":{"0":5},"u":{"0":9}}')
-    assert found == {TopicPartition("t", 0): 5, TopicPartition("t", 1): 1, TopicPartition("u", 0): 9}
+    positions = parsed("v1", METADATA, '{"t":{"0":7,"1":1}}', "51", '{"t":{"0":5},"u":{"0":9}}')
+    assert positions == {TopicPartition("t", 0): 5, TopicPartition("t", 1): 1, TopicPartition("u", 0): 9}
 
 
 @pytest.mark.parametrize(

@@ -27,11 +27,11 @@ def planned(batch_id: int = 5, start: int = 50, end: int = 60, **changes: Any) -
 
 
 def entry(batch_id: int = 4, start: int = 40, end: int = 50, **changes: Any) -> LedgerEntry:
-    one = PartitionProgress(topic="t", partition=0, topic_id="", start=start, end=end, leader_epoch=-1, origin=0)
-    found = LedgerEntry(
-        pipeline="p", generation=1, lineage=MINE, batch_id=batch_id, progress=(one,), committed_at_ms=2_000
+    partition = PartitionProgress(topic="t", partition=0, topic_id="", start=start, end=end, leader_epoch=-1, origin=0)
+    ledger_entry = LedgerEntry(
+        pipeline="p", generation=1, lineage=MINE, batch_id=batch_id, progress=(partition,), committed_at_ms=2_000
     )
-    return replace(found, **changes)
+    return replace(ledger_entry, **changes)
 
 
 FIRST_BATCH = planned(0, starts={}, end=50)
@@ -61,11 +61,11 @@ CASES: list[tuple[Case, LedgerEntry | None, CheckpointBatch]] = [
 ]
 
 
-@pytest.mark.parametrize(("case", "found", "batch"), CASES, ids=lambda value: getattr(value, "name", ""))
+@pytest.mark.parametrize(("case", "ledger_entry", "batch"), CASES, ids=lambda value: getattr(value, "name", ""))
 def test_each_ledger_and_checkpoint_have_their_case(
-    case: Case, found: LedgerEntry | None, batch: CheckpointBatch
+    case: Case, ledger_entry: LedgerEntry | None, batch: CheckpointBatch
 ) -> None:
-    assert classify(found, batch) is case
+    assert classify(ledger_entry, batch) is case
 
 
 def test_every_case_is_reached() -> None:
@@ -73,15 +73,15 @@ def test_every_case_is_reached() -> None:
 
 
 def test_every_error_names_both_sides_and_a_way_out() -> None:
-    for case, found, batch in CASES:
+    for case, ledger_entry, batch in CASES:
         if not case.is_error:
             continue
         with pytest.raises(LineageError) as caught:
-            decide(Recovery(ahead=found), batch, pipeline="p", stores=["db"])
-        said = str(caught.value)
-        assert f"{MINE} (batch {batch.batch_id}" in said
-        assert found is None or f"(batch {found.batch_id}" in said
-        assert any(way in said for way in ("directkafka restart", "directkafka adopt")), said
+            decide(Recovery(ahead=ledger_entry), batch, pipeline="p", stores=["db"])
+        message = str(caught.value)
+        assert f"{MINE} (batch {batch.batch_id}" in message
+        assert ledger_entry is None or f"(batch {ledger_entry.batch_id}" in message
+        assert any(way in message for way in ("directkafka restart", "directkafka adopt")), message
 
 
 def test_a_partition_that_joins_in_the_batch_is_no_difference() -> None:
@@ -94,7 +94,10 @@ def test_a_partition_that_joins_is_read_from_where_the_batch_says() -> None:
     later = TopicPartition("t", 1)
     batch = planned(ends={PLACE: 60, later: 7}, joined={later: 0})
     assert classify(entry(), batch) is Case.NEXT
-    assert [(one.origin, one.start, one.end) for one in progress_of(batch, entry())] == [(0, 50, 60), (0, 0, 7)]
+    assert [(partition.origin, partition.start, partition.end) for partition in progress_of(batch, entry())] == [
+        (0, 50, 60),
+        (0, 0, 7),
+    ]
 
 
 @pytest.mark.parametrize(("known", "case"), [(0, Case.NEXT), (4, Case.OFFSETS_DIFFER), (7, Case.OFFSETS_DIFFER)])
@@ -111,8 +114,8 @@ def test_a_partition_that_is_gone_from_the_checkpoint_is_no_difference_and_its_p
     gone = PartitionProgress(topic="gone", partition=0, topic_id="", start=0, end=7, leader_epoch=-1, origin=2)
     before = entry(progress=(gone, *entry().progress))
     assert classify(before, planned()) is Case.NEXT
-    kept = [one for one in progress_of(planned(), before) if one.topic == "gone"]
-    assert [(one.start, one.end, one.origin) for one in kept] == [(7, 7, 2)]
+    kept = [partition for partition in progress_of(planned(), before) if partition.topic == "gone"]
+    assert [(partition.start, partition.end, partition.origin) for partition in kept] == [(7, 7, 2)]
 
 
 def test_a_partition_that_our_source_has_dropped_for_good_leaves_the_ledger_too() -> None:
@@ -124,12 +127,14 @@ def test_a_partition_that_our_source_has_dropped_for_good_leaves_the_ledger_too(
 
 def test_progress_carries_on_what_is_known_of_a_partition() -> None:
     known = replace(entry().progress[0], topic_id="id-1", leader_epoch=3, origin=12)
-    found = progress_of(planned(), entry(progress=(known,)))
-    assert found == (replace(known, start=50, end=60),)
+    progress = progress_of(planned(), entry(progress=(known,)))
+    assert progress == (replace(known, start=50, end=60),)
 
 
 def test_a_partition_begins_where_the_log_first_names_it() -> None:
-    assert [(one.origin, one.start, one.end) for one in progress_of(FIRST_BATCH, None)] == [(50, 50, 50)]
+    assert [(partition.origin, partition.start, partition.end) for partition in progress_of(FIRST_BATCH, None)] == [
+        (50, 50, 50)
+    ]
 
 
 # Several stores.
@@ -162,8 +167,8 @@ def test_a_store_that_lacks_the_very_first_batch_gets_its_rows() -> None:
 
 
 def test_waiting_entries_are_one_whatever_their_numbers() -> None:
-    found = decided(entry(2, lineage=OPEN_LINEAGE), entry(0, lineage=OPEN_LINEAGE), batch=FIRST_BATCH)
-    assert found == Decision(write=(0, 1))
+    decision = decided(entry(2, lineage=OPEN_LINEAGE), entry(0, lineage=OPEN_LINEAGE), batch=FIRST_BATCH)
+    assert decision == Decision(write=(0, 1))
 
 
 def test_a_store_that_lacks_a_batch_which_spark_has_noted_cannot_be_caught_up() -> None:
@@ -206,25 +211,29 @@ def batches(draw: st.DrawFn) -> CheckpointBatch:
 
 @given(entries(), batches())
 def test_nothing_is_written_unless_it_begins_where_the_ledger_ends(
-    found: LedgerEntry | None, batch: CheckpointBatch
+    ledger_entry: LedgerEntry | None, batch: CheckpointBatch
 ) -> None:
-    case = classify(found, batch)
+    case = classify(ledger_entry, batch)
     if case in (Case.NEXT, Case.RESTARTED):
-        assert found is not None
-        assert batch.begin()[PLACE] == found.ends()[PLACE]
+        assert ledger_entry is not None
+        assert batch.begin()[PLACE] == ledger_entry.ends()[PLACE]
     if case is Case.FIRST:
-        assert found is None
+        assert ledger_entry is None
         assert batch.batch_id == 0
 
 
 @given(entries(), batches())
 def test_nothing_is_skipped_unless_the_ledger_has_this_very_plan(
-    found: LedgerEntry | None, batch: CheckpointBatch
+    ledger_entry: LedgerEntry | None, batch: CheckpointBatch
 ) -> None:
-    if classify(found, batch) is Case.DONE:
-        assert found is not None
-        assert (found.lineage, found.batch_id, found.ends()) == (batch.lineage, batch.batch_id, dict(batch.ends))
-        assert batch.planned_at_ms <= found.committed_at_ms
+    if classify(ledger_entry, batch) is Case.DONE:
+        assert ledger_entry is not None
+        assert (ledger_entry.lineage, ledger_entry.batch_id, ledger_entry.ends()) == (
+            batch.lineage,
+            batch.batch_id,
+            dict(batch.ends),
+        )
+        assert batch.planned_at_ms <= ledger_entry.committed_at_ms
 
 
 @given(batches(), st.integers(0, 3))

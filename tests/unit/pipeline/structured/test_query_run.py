@@ -232,7 +232,7 @@ def test_a_store_that_was_added_joins_where_the_other_ends() -> None:
     two.run(2)
     assert [[batch for batch, _ in store.rows] for store in two.stores] == [[0, 1, 2], [2]]
     assert two.stores[1].entry is not None
-    assert [one.origin for one in two.stores[1].entry.progress] == [10]
+    assert [partition.origin for partition in two.stores[1].entry.progress] == [10]
 
 
 def test_a_foreign_checkpoint_is_not_tried_twice_and_writes_nothing(bench: Bench) -> None:

@@ -41,9 +41,9 @@ class StrictStore(FakeStore):
 
 
 def entry(end: int, batch_id: int = 5, lineage: str = "mine") -> LedgerEntry:
-    one = PartitionProgress(topic="t", partition=0, topic_id="i", start=0, end=end, leader_epoch=2, origin=3)
+    partition = PartitionProgress(topic="t", partition=0, topic_id="i", start=0, end=end, leader_epoch=2, origin=3)
     return LedgerEntry(
-        pipeline=NAME, generation=1, lineage=lineage, batch_id=batch_id, progress=(one,), total_rows={"rows": 9}
+        pipeline=NAME, generation=1, lineage=lineage, batch_id=batch_id, progress=(partition,), total_rows={"rows": 9}
     )
 
 
@@ -52,7 +52,7 @@ class Bench:
 
     def __init__(self, monkeypatch: pytest.MonkeyPatch, position: Position, **entries: LedgerEntry | None) -> None:
         self.world = World()
-        self.stores = {name: StrictStore(self.world, name, found) for name, found in entries.items()}
+        self.stores = {name: StrictStore(self.world, name, ledger_entry) for name, ledger_entry in entries.items()}
         monkeypatch.setattr(restart_module, "checkpoint_at", lambda session, location: None)
         monkeypatch.setattr(restart_module, "position_of", lambda checkpoint: position)
 
@@ -68,7 +68,10 @@ class Bench:
 
     def set_ends(self) -> list[tuple[str, int, dict[Any, int]] | None]:
         entries = [store.entry for store in self.stores.values()]
-        return [None if one is None else (one.lineage, one.batch_id, one.ends()) for one in entries]
+        return [
+            None if ledger_entry is None else (ledger_entry.lineage, ledger_entry.batch_id, ledger_entry.ends())
+            for ledger_entry in entries
+        ]
 
 
 def test_to_look_neither_fences_nor_commits(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -197,7 +200,9 @@ def test_a_restart_keeps_totals_topic_ids_and_origins(monkeypatch: pytest.Monkey
     after = bench.stores["a"].entry
     assert after is not None
     assert after.lineage == OPEN_LINEAGE
-    assert [(one.topic_id, one.leader_epoch, one.origin, one.start) for one in after.progress] == [("i", 2, 3, 50)]
+    assert [
+        (partition.topic_id, partition.leader_epoch, partition.origin, partition.start) for partition in after.progress
+    ] == [("i", 2, 3, 50)]
 
 
 def test_a_restart_that_dies_between_two_stores_is_done_by_the_next_one(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -228,7 +233,7 @@ def test_what_lies_between_ledger_and_checkpoint_is_said_in_numbers(
 ) -> None:
     bench = Bench(monkeypatch, BEGUN, a=entry(ledger, 3))
     change = bench.restart("checkpoint")[0]
-    assert [(one.lost, one.doubled) for one in change.moved] == [(lost, doubled)]
+    assert [(partition.lost, partition.doubled) for partition in change.moved] == [(lost, doubled)]
     assert change.as_records()[0]["next"] == 50
     assert bench.set_ends() == [("mine", 5, {PLACE: 50})]
 
@@ -236,14 +241,14 @@ def test_what_lies_between_ledger_and_checkpoint_is_said_in_numbers(
 def test_a_store_without_an_entry_takes_the_checkpoint_s_position(monkeypatch: pytest.MonkeyPatch) -> None:
     bench = Bench(monkeypatch, BEGUN, a=None)
     change = bench.restart("checkpoint")[0]
-    assert [(one.ledger, one.lost, one.doubled) for one in change.moved] == [(None, None, None)]
+    assert [(partition.ledger, partition.lost, partition.doubled) for partition in change.moved] == [(None, None, None)]
     assert bench.set_ends() == [("mine", 5, {PLACE: 50})]
 
 
 def test_a_new_checkpoint_may_begin_anywhere_when_it_is_believed(monkeypatch: pytest.MonkeyPatch) -> None:
     bench = Bench(monkeypatch, NEW, a=entry(50))
     change = bench.restart("checkpoint", starts={PLACE: 20})[0]
-    assert [(one.lost, one.doubled) for one in change.moved] == [(0, 30)]
+    assert [(partition.lost, partition.doubled) for partition in change.moved] == [(0, 30)]
     assert bench.set_ends() == [(OPEN_LINEAGE, 0, {})]
 
 

@@ -93,11 +93,11 @@ def test_dead_letters_come_back_as_the_records_that_they_were(sink: Sink) -> Non
 def test_some_letters_are_told_with_the_beginnings_of_their_values(sink: Sink) -> None:
     fill(sink, [10, 3, 2_000_000])
     dead_letters = dead_letters_of(sink)
-    found = dead_letters.some(5, bytes_max=4)
-    assert [(letter.topic, letter.partition, letter.offset, letter.reason) for letter in found] == [
+    letters = dead_letters.some(5, bytes_max=4)
+    assert [(letter.topic, letter.partition, letter.offset, letter.reason) for letter in letters] == [
         ("air", 0, 0, "new"), ("air", 0, 1, "new"), ("air", 0, 2, "new"),
     ]  # fmt: skip
-    assert [(len(letter.value or b""), letter.byte_count) for letter in found] == [(4, 10), (3, 3), (4, 2_000_000)]
+    assert [(len(letter.value or b""), letter.byte_count) for letter in letters] == [(4, 10), (3, 3), (4, 2_000_000)]
     assert len(dead_letters.some(1, bytes_max=4)) == 1
     assert dead_letters.some(5, bytes_max=4, reason="ne") == ()
     assert len(dead_letters.some(5, bytes_max=4, reason="new")) == 3
@@ -176,4 +176,4 @@ def test_a_report_says_how_many_rows_have_which_reason() -> None:
     report = ReasonCounter(inner)(iter([batch, batch]))
     assert report.rows == 6
     payload, reasons = uncounted([report])
-    assert ([one.payload for one in payload], reasons) == ([b"inner"], {"late": 4, "round": 2})
+    assert ([task_report.payload for task_report in payload], reasons) == ([b"inner"], {"late": 4, "round": 2})

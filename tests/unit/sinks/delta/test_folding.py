@@ -34,7 +34,10 @@ def table(rows: list[tuple[Any, ...]]) -> pa.Table:
 def random_rows(count: int, seed: int) -> list[tuple[Any, ...]]:
     chance = random.Random(seed)
     places = chance.sample(range(10 * count), count)
-    return [(chance.randrange(4), chance.choice("xyz"), place * 3, place, chance.random() < 0.4) for place in places]
+    return [
+        (chance.randrange(4), chance.choice("xyz"), position * 3, position, chance.random() < 0.4)
+        for position in places
+    ]
 
 
 @pytest.mark.parametrize("seed", range(8))
@@ -42,9 +45,9 @@ def random_rows(count: int, seed: int) -> list[tuple[Any, ...]]:
 def test_of_each_key_the_last_row_and_the_last_mark_stay(deletes: Deletes | None, seed: int) -> None:
     rows = random_rows(seed * 12, seed)
     folded = folding(name="upsert", key=("a", "b"), order=("at",), deletes=deletes).fold(table(rows)).rows
-    found = {(row["a"], row["b"]): row for row in folded.to_pylist()}
-    assert len(found) == len(folded) == len({row[:2] for row in rows})
-    for key, row in found.items():
+    rows_by_key = {(row["a"], row["b"]): row for row in folded.to_pylist()}
+    assert len(rows_by_key) == len(folded) == len({row[:2] for row in rows})
+    for key, row in rows_by_key.items():
         of_key = sorted((row for row in rows if row[:2] == key), key=lambda row: row[3])
         stored = [each for each in of_key if not each[4]] if deletes is not None else of_key
         marks = [each for each in of_key if each[4]] if deletes is not None else []
@@ -68,18 +71,18 @@ def test_of_each_key_the_last_row_and_the_last_mark_stay(deletes: Deletes | None
 @pytest.mark.parametrize("seed", range(4))
 def test_ignore_keeps_the_row_of_each_key_that_came_first(seed: int) -> None:
     rows = random_rows(seed * 20, seed)
-    found = folding(name="ignore", key=("a", "b")).fold(table(rows)).rows.to_pylist()
+    kept_rows = folding(name="ignore", key=("a", "b")).fold(table(rows)).rows.to_pylist()
     first: dict[Any, Any] = {}
     for row in rows:
         first.setdefault(row[:2], row)
-    assert sorted(tuple(row.values()) for row in found) == sorted(first.values())
+    assert sorted(tuple(row.values()) for row in kept_rows) == sorted(first.values())
 
 
 def test_merge_adds_up_and_a_null_counts_as_zero() -> None:
     rows = [(1, "x", 5, None, None), (2, "x", None, 1, None), (1, "x", 2, None, None)]
-    found = folding(name="merge", key=("a", "b"), add=("n", "at")).fold(table(rows)).rows
-    assert found.schema == pa.schema([SCHEMA.field(name) for name in ("a", "b", "n", "at")])
-    assert sorted(found.to_pylist(), key=lambda row: row["a"]) == [
+    folded_rows = folding(name="merge", key=("a", "b"), add=("n", "at")).fold(table(rows)).rows
+    assert folded_rows.schema == pa.schema([SCHEMA.field(name) for name in ("a", "b", "n", "at")])
+    assert sorted(folded_rows.to_pylist(), key=lambda row: row["a"]) == [
         {"a": 1, "b": "x", "n": 7, "at": 0},
         {"a": 2, "b": "x", "n": 0, "at": 1},
     ]
@@ -111,8 +114,8 @@ def test_rows_that_nothing_decides_between_are_counted() -> None:
 
 def test_equal_rows_below_the_last_one_decide_nothing() -> None:
     rows = [(1, "x", 1, 5, False), (1, "x", 2, 5, False), (1, "x", 3, 7, False)]
-    found = folding(name="upsert", key=("a", "b"), order=("at",)).fold(table(rows)).rows
-    assert found.column("n").to_pylist() == [3]
+    folded_rows = folding(name="upsert", key=("a", "b"), order=("at",)).fold(table(rows)).rows
+    assert folded_rows.column("n").to_pylist() == [3]
 
 
 def test_rows_that_are_all_key_are_one_row() -> None:

@@ -32,8 +32,8 @@ def start(folder: Path, schema: pa.Schema = SCHEMA, **options: Any) -> tuple[Del
 
 
 def rows(folder: Path) -> list[tuple[Any, ...]]:
-    found = DeltaTable(folder).to_pyarrow_table().to_pylist()
-    return sorted((tuple(row.values()) for row in found), key=str)
+    table_rows = DeltaTable(folder).to_pyarrow_table().to_pylist()
+    return sorted((tuple(row.values()) for row in table_rows), key=str)
 
 
 def test_a_merge_that_changes_no_row_moves_the_ledger_all_the_same(folder: Path) -> None:
@@ -153,9 +153,9 @@ ORDERS = [
     (pa.binary(), [b"\x00", b"'\xff", b"\xff\xff\xff"]),
     (pa.bool_(), [False, False, True]),
     (pa.date32(), [NOON.date() + datetime.timedelta(days=day) for day in range(3)]),
-    (pa.timestamp("us", "UTC"), [NOON + datetime.timedelta(microseconds=place) for place in range(3)]),
-    (pa.decimal128(38, 10), [Decimal(place) / 8 for place in range(3)]),
-    (pa.decimal128(20, 12), [Decimal(place) / 10**10 for place in (1, 2, 3)]),
+    (pa.timestamp("us", "UTC"), [NOON + datetime.timedelta(microseconds=microseconds) for microseconds in range(3)]),
+    (pa.decimal128(38, 10), [Decimal(numerator) / 8 for numerator in range(3)]),
+    (pa.decimal128(20, 12), [Decimal(numerator) / 10**10 for numerator in (1, 2, 3)]),
 ]
 
 
@@ -173,10 +173,10 @@ def test_a_truncate_is_compared_by_an_order_of_any_type(
     for ids, at, op in (([1, 2], [older, newer], "c"), ([None], [truncate], "t")):
         columns = [ids, at, [False] * len(ids), [op] * len(ids)]
         run(job, sink, pa.table(list(map(pa.array, columns, schema.types)), schema=schema))
-    found = DeltaTable(folder).to_pyarrow_table()
-    there = found if how == "hard" else found.filter(pa.compute.invert(found.column("gone")))
+    table = DeltaTable(folder).to_pyarrow_table()
+    there = table if how == "hard" else table.filter(pa.compute.invert(table.column("gone")))
     assert there.column("id").to_pylist() == [2]
-    assert how == "hard" or sorted(found.column("at").to_pylist()) == [truncate, newer]
+    assert how == "hard" or sorted(table.column("at").to_pylist()) == [truncate, newer]
 
 
 def test_every_type_is_replaced_as_it_came(folder: Path) -> None:
@@ -196,8 +196,8 @@ def test_every_type_is_replaced_as_it_came(folder: Path) -> None:
     sink, job = start(folder, schema)
     for coming in (empty, row):
         run(job, sink, pa.Table.from_pylist([coming, {"id": 2}], schema=schema))
-    found = DeltaTable(folder).to_pyarrow_table().sort_by("id")
-    assert found.to_pylist() == [row, dict.fromkeys(schema.names) | {"id": 2}]
+    table = DeltaTable(folder).to_pyarrow_table().sort_by("id")
+    assert table.to_pylist() == [row, dict.fromkeys(schema.names) | {"id": 2}]
 
 
 def test_columns_that_the_rows_lack_keep_what_they_have(folder: Path) -> None:

@@ -212,12 +212,12 @@ def test_rows_are_what_another_reader_of_delta_finds_in_the_log(folder: Path) ->
     sink, job = start(folder, compression="snappy")
     job.run((sink, [[(1, 5), (2, 6)], [(3, 7)]]))
     job.run((sink, [[(4, 8)]]))
-    found = duckdb.sql(
+    rows = duckdb.sql(
         f"""WITH log AS (FROM read_json('{folder}/_delta_log/*.json', format = 'newline_delimited'))
         SELECT id, flights FROM read_parquet('{folder}/part-*.parquet', filename = true)
         WHERE parse_filename(filename) IN (SELECT add.path FROM log WHERE add IS NOT NULL) ORDER BY 1"""
     ).fetchall()
-    assert found == [(1, 5), (2, 6), (3, 7), (4, 8)]
+    assert rows == [(1, 5), (2, 6), (3, 7), (4, 8)]
     assert [(row["num_records"]) for row in pa.table(DeltaTable(folder).get_add_actions()).to_pylist()].count(1) == 2
 
 

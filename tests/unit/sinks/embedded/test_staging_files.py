@@ -24,7 +24,7 @@ def unchanged(batch: pa.RecordBatch) -> pa.RecordBatch:
 
 
 def doubled(batch: pa.RecordBatch) -> pa.RecordBatch:
-    return pa.record_batch({"id": pa.array([2 * one for one in batch.column(0).to_pylist()])})
+    return pa.record_batch({"id": pa.array([2 * number for number in batch.column(0).to_pylist()])})
 
 
 def batches(*sizes: int) -> Iterator[pa.RecordBatch]:
@@ -116,12 +116,12 @@ def test_a_batch_s_folder_goes_and_the_staging_folder_with_the_last_one(tmp_path
 def test_only_older_drivers_of_the_pipeline_are_tidied_up_after(tmp_path: Path) -> None:
     folder = StagingFolder(tmp_path / "staging")
     kept = [name(generation=3), name(generation=4), name(generation=1, pipeline="weather")]
-    for one in [name(generation=1), name(generation=2), *kept]:
-        folder.of(one, "flights").mkdir(parents=True)
+    for batch in [name(generation=1), name(generation=2), *kept]:
+        folder.of(batch, "flights").mkdir(parents=True)
     (folder.path / "a user's file").touch()
     folder.remove_stale(name(generation=3))
     left = {path.name for path in folder.path.iterdir()}
-    assert left == {folder.of(one, "flights").name for one in kept} | {"a user's file"}
+    assert left == {folder.of(batch, "flights").name for batch in kept} | {"a user's file"}
     StagingFolder(tmp_path / "nothing").remove_stale(name())
 
 

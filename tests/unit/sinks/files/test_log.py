@@ -65,7 +65,7 @@ def filled(folder: Path, batches: int, *, tidied: bool = True) -> FilesLog:
 
 
 def files(log: FilesLog) -> list[str]:
-    return [one.name for one in log.files("t")]
+    return [file.name for file in log.files("t")]
 
 
 @pytest.mark.parametrize("durable", [False, True])
@@ -139,8 +139,8 @@ def test_a_slot_that_was_emptied_does_not_take_a_late_entry_in(tmp_path: Path) -
 def test_a_reader_that_slept_does_not_believe_an_emptied_slots_late_entry(tmp_path: Path) -> None:
     """It stands before the last slot of a group; that slot was emptied, and a sleeper's entry lies in it."""
     sleeper = open_log(tmp_path)
-    for one in (fence(1), TableColumns(table="t", columns=COLUMNS), batch(0)):
-        sleeper.put(one)
+    for entry in (fence(1), TableColumns(table="t", columns=COLUMNS), batch(0)):
+        sleeper.put(entry)
     reader = open_log(tmp_path)
     assert reader.state.next_slot == GROUP - 1
     awake = open_log(tmp_path)

@@ -52,7 +52,7 @@ def spoilt(document: Any, *, beside: tuple[str, ...] = ()) -> Iterator[Any]:
         for name, value in document.items():
             if name in beside:
                 continue
-            yield {key: one for key, one in document.items() if key != name}
+            yield {key: kept_value for key, kept_value in document.items() if key != name}
             for other in (["x"], 1.5, {"x": "y"}, *(() if isinstance(value, str) else ("x",))):
                 if type(other) is not type(value):
                     yield document | {name: other}
@@ -68,11 +68,15 @@ def spoilt(document: Any, *, beside: tuple[str, ...] = ()) -> Iterator[Any]:
 NOT_READ = ("described", "row_counts", "total_rows", "committed_at_ms")
 
 
-@pytest.mark.parametrize("entry", ENTRIES, ids=lambda one: type(one).__name__)
+@pytest.mark.parametrize("entry", ENTRIES, ids=lambda log_entry: type(log_entry).__name__)
 def test_an_entry_with_a_wrong_field_is_told(entry: Entry) -> None:
     document = json.loads(entry_to_bytes(entry))
     assert entry_from_bytes(json.dumps(document).encode(), store="dir") == entry
-    tries = [json.dumps(one).encode() for one in spoilt(document, beside=NOT_READ) if "format_version" in one]
+    tries = [
+        json.dumps(spoilt_document).encode()
+        for spoilt_document in spoilt(document, beside=NOT_READ)
+        if "format_version" in spoilt_document
+    ]
     assert len(tries) > 10
     for content in (*tries, b"", b"[]", b"1", b"\xff", b"[" * 100_000, b'{"format_version": 1}'):
         try:
@@ -87,9 +91,9 @@ def test_a_checkpoint_with_a_wrong_field_is_told() -> None:
     document = json.loads(state_to_bytes(state()))
     assert state_from_bytes(json.dumps(document).encode(), store="dir") == state()
     refused = 0
-    for one in spoilt(document, beside=NOT_READ):
+    for spoilt_document in spoilt(document, beside=NOT_READ):
         try:
-            state_from_bytes(json.dumps(one).encode(), store="dir")
+            state_from_bytes(json.dumps(spoilt_document).encode(), store="dir")
         except SchemaMismatchError:
             refused += 1
     assert refused > 50
@@ -100,7 +104,7 @@ COLUMNS = json.loads(entry_to_bytes(ENTRIES[1]))["columns"]
 
 
 @pytest.mark.parametrize(
-    ("entry", "change", "said"),
+    ("entry", "change", "message"),
     [
         (ENTRIES[0], {"generation": "1"}, "generation is of type str"),
         (ENTRIES[0], {"driver": 5}, "driver is of type int"),
@@ -112,21 +116,21 @@ COLUMNS = json.loads(entry_to_bytes(ENTRIES[1]))["columns"]
         (ENTRIES[2], {"files": {"t": [[5, 1, 2]]}}, "name is of type int"),
     ],
 )
-def test_a_field_of_another_type_is_told_by_its_name(entry: Entry, change: dict[str, Any], said: str) -> None:
+def test_a_field_of_another_type_is_told_by_its_name(entry: Entry, change: dict[str, Any], message: str) -> None:
     document = json.loads(entry_to_bytes(entry)) | change
-    with pytest.raises(SchemaMismatchError, match=rf"{said}.*restore it from a backup"):
+    with pytest.raises(SchemaMismatchError, match=rf"{message}.*restore it from a backup"):
         entry_from_bytes(json.dumps(document).encode(), store="dir")
 
 
 @pytest.mark.parametrize(
-    ("change", "said"),
+    ("change", "message"),
     [
         ({"next_slot": "1"}, "next_slot is of type str"),
         ({"pipelines": {"p": {"generation": "1", "driver": "me", "commit_id": "", "entry": None}}}, "generation is of"),
         ({"tables": {"t": COLUMNS | {"format": 5}}}, "format is of type int"),
     ],
 )
-def test_a_field_of_another_type_in_a_checkpoint_is_told_by_its_name(change: dict[str, Any], said: str) -> None:
+def test_a_field_of_another_type_in_a_checkpoint_is_told_by_its_name(change: dict[str, Any], message: str) -> None:
     document = json.loads(state_to_bytes(state())) | change
-    with pytest.raises(SchemaMismatchError, match=rf"{said}.*restore it from a backup"):
+    with pytest.raises(SchemaMismatchError, match=rf"{message}.*restore it from a backup"):
         state_from_bytes(json.dumps(document).encode(), store="dir")

@@ -15,8 +15,8 @@ def problems(schema: pa.Schema, policy: str = "fail", format: Format = "parquet"
 
 def test_the_first_dataframe_makes_the_table() -> None:
     strict = pa.schema([pa.field("s", pa.struct([pa.field("a", pa.int8(), nullable=False)]), nullable=False)])
-    grown, found = grown_columns(strict, None, format="parquet", policy="fail")
-    assert found == []
+    grown, schema_problems = grown_columns(strict, None, format="parquet", policy="fail")
+    assert schema_problems == []
     assert grown.schema == pa.schema([("s", pa.struct([("a", pa.int8())]))])
 
 
@@ -26,8 +26,8 @@ def test_columns_may_be_missing_and_stand_in_any_order() -> None:
 
 
 def test_all_that_does_not_fit_is_told_at_once() -> None:
-    found = problems(pa.schema([("id", pa.string()), ("name", pa.string()), ("more", pa.int8())]))
-    assert [text.partition(":")[0] for text in found] == [
+    schema_problems = problems(pa.schema([("id", pa.string()), ("name", pa.string()), ("more", pa.int8())]))
+    assert [text.partition(":")[0] for text in schema_problems] == [
         "column 'id' of type string does not go into int64 unchanged",
         "the table has no column 'name' of type string (it has 'Name'",
         "the table has no column 'more' of type int8",
@@ -35,10 +35,10 @@ def test_all_that_does_not_fit_is_told_at_once() -> None:
 
 
 def test_columns_are_added_at_the_end_and_no_type_is_changed() -> None:
-    grown, found = grown_columns(
+    grown, schema_problems = grown_columns(
         pa.schema([("more", pa.int8()), ("id", pa.int64())]), TABLE, format="parquet", policy="add-columns"
     )
-    assert (grown.schema.names, found) == (["id", "Name", "more"], [])
+    assert (grown.schema.names, schema_problems) == (["id", "Name", "more"], [])
     assert len(problems(pa.schema([("id", pa.int32()), ("more", pa.int8())]), "add-columns")) == 1
 
 

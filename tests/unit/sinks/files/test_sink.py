@@ -254,9 +254,9 @@ def test_many_pipelines_at_once_go_on_at_each_others_slots(tmp_path: Path, monke
     def look() -> int:
         looks = 0
         while not done.is_set():
-            found = committed_files(tmp_path / "data")
-            assert len(found.paths) % 2 == 0
-            assert found.rows == len(found.paths)
+            files = committed_files(tmp_path / "data")
+            assert len(files.paths) % 2 == 0
+            assert files.rows == len(files.paths)
             looks += 1
         return looks
 

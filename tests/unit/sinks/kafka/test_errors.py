@@ -77,13 +77,13 @@ def too_large(records: int) -> BatchTooLargeError:
             False,
         ),
     ],
-    ids=lambda one: type(one).__name__ if isinstance(one, KafkaError) else "",
+    ids=lambda parameter: type(parameter).__name__ if isinstance(parameter, KafkaError) else "",
 )
 def test_each_error_means_one_thing(error: KafkaError, expected: type[Exception], passes: bool) -> None:
-    found = error_for(error, store="kafka one:1", sink="flights")
-    assert type(found) is expected
-    assert may_pass(found) == passes
-    assert ".." not in str(found)
+    store_error = error_for(error, store="kafka one:1", sink="flights")
+    assert type(store_error) is expected
+    assert may_pass(store_error) == passes
+    assert ".." not in str(store_error)
 
 
 def test_errors_are_translated_where_they_leave() -> None:

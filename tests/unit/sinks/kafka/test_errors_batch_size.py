@@ -37,15 +37,17 @@ def refused(size_bytes: int, raw_bytes: int = 0, records: int = 10) -> BatchTooL
 def test_the_next_try_has_batches_of_half_the_size_or_less(
     size_bytes: int, raw_bytes: int, limit_bytes: int | None, expected: int
 ) -> None:
-    found = with_smaller_batches(options(), refused(size_bytes, raw_bytes), limit_bytes)
-    assert found.producer.batch_size_bytes == expected
+    transaction_options = with_smaller_batches(options(), refused(size_bytes, raw_bytes), limit_bytes)
+    assert transaction_options.producer.batch_size_bytes == expected
 
 
 def test_batches_get_smaller_with_every_refusal_until_they_hold_one_record() -> None:
-    found = options()
+    transaction_options = options()
     for _ in range(20):
-        found = with_smaller_batches(found, refused(found.producer.batch_size_bytes), None)
-    assert found.producer.batch_size_bytes == 1
+        transaction_options = with_smaller_batches(
+            transaction_options, refused(transaction_options.producer.batch_size_bytes), None
+        )
+    assert transaction_options.producer.batch_size_bytes == 1
 
 
 def test_a_size_that_is_smaller_already_stays() -> None:

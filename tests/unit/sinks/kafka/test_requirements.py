@@ -36,7 +36,7 @@ def test_brokers_of_3_6_and_of_today_are_taken_without_a_word() -> None:
 
 
 @pytest.mark.parametrize(
-    ("versions", "said"),
+    ("versions", "message"),
     [
         ({ADD_PARTITIONS: (0, 3)}, r"AddPartitionsToTxn up to version 3, needed is 4 \(Kafka 3\.6\)"),
         ({INIT_PRODUCER_ID: (0, 2)}, r"InitProducerId up to version 2, needed is 3 to 4 \(Kafka 2\.5\)"),
@@ -47,9 +47,11 @@ def test_brokers_of_3_6_and_of_today_are_taken_without_a_word() -> None:
     ],
 )
 def test_a_broker_that_cannot_is_refused_with_what_it_speaks_and_what_is_needed(
-    versions: dict[int, tuple[int, int]], said: str
+    versions: dict[int, tuple[int, int]], message: str
 ) -> None:
-    with pytest.raises(EnvironmentFaultError, match=rf"broker 2 at kafka2:9092 speaks {said}.*3\.6 or later") as caught:
+    with pytest.raises(
+        EnvironmentFaultError, match=rf"broker 2 at kafka2:9092 speaks {message}.*3\.6 or later"
+    ) as caught:
         check_brokers([broker(), broker(versions, node_id=2)])
     assert "kafka1" not in str(caught.value)
 
@@ -73,8 +75,8 @@ def test_verification_that_is_off_is_a_warning_and_one_that_is_not_seen_is_none(
 def test_a_ledger_has_as_many_replicas_as_is_told_or_as_the_log_of_transactions(
     given: int | None, settings: dict[str, str], brokers: int, count: int, is_guess: bool
 ) -> None:
-    found = replicas_of(given, [broker(settings=settings, node_id=number) for number in range(brokers)])
-    assert (found.count, found.is_guess) == (count, is_guess)
+    replicas = replicas_of(given, [broker(settings=settings, node_id=number) for number in range(brokers)])
+    assert (replicas.count, replicas.is_guess) == (count, is_guess)
 
 
 @pytest.mark.parametrize(("replicas", "in_sync"), [(1, 1), (2, 1), (3, 2), (5, 2)])

@@ -36,7 +36,7 @@ def router(destinations: Destinations, counts: dict[str, int], topic: str | None
 
 
 @pytest.mark.parametrize(
-    ("fields", "topic", "said"),
+    ("fields", "topic", "messages"),
     [
         ([VALUE], "flights", []),
         ([VALUE, ("topic", pa.string())], None, []),
@@ -49,10 +49,10 @@ def router(destinations: Destinations, counts: dict[str, int], topic: str | None
         ([VALUE, ("headers", pa.list_(pa.string()))], "a", ["array<struct<key: string, value: binary>>"]),
     ],
 )
-def test_columns_that_make_no_record_are_named(fields: list[Any], topic: str | None, said: list[str]) -> None:
-    found = problems_of(pa.schema(fields), topic=topic)
-    assert len(found) == len(said)
-    assert all(part in problem for part, problem in zip(said, found, strict=True))
+def test_columns_that_make_no_record_are_named(fields: list[Any], topic: str | None, messages: list[str]) -> None:
+    problems = problems_of(pa.schema(fields), topic=topic)
+    assert len(problems) == len(messages)
+    assert all(part in problem for part, problem in zip(messages, problems, strict=True))
 
 
 def test_another_column_may_name_the_topic() -> None:
@@ -65,10 +65,10 @@ def test_another_column_may_name_the_topic() -> None:
     assert problem == "column 'kind' of type int64 must be string"
     batch = rows(kind=(["a", "b", None], pa.string()), topic=([1, 2, 3], pa.int64()))
     assert destinations_of(batch, None, "kind") == {"a": None, "b": None, "": None}
-    found = TargetRouter.of(
+    target_router = TargetRouter.of(
         {"a": None, "b": None}, {"a": 1, "b": 1}, store="k", sink="s", topic=None, topic_from="kind"
     )
-    assert found.target_of(batch.slice(0, 2)).tolist() == [0, 1]
+    assert target_router.target_of(batch.slice(0, 2)).tolist() == [0, 1]
     with pytest.raises(RowRejectedError, match="its column 'kind' is null"):
         TargetRouter.of({"": None}, {}, store="k", sink="s", topic=None, topic_from="kind")
 
@@ -87,36 +87,37 @@ def test_a_partition_that_is_named_wins_over_the_key() -> None:
     keys = pa.array([b"k0", b"k1", b"k2"], pa.binary())
     batch = rows(key=(keys, pa.binary()), partition=([2, None, 0], pa.int32()))
     by_key = int(key_hashes(keys)[1]) % 3
-    found = router({"a": None}, {"a": 3}, "a").target_of(batch)
-    assert found.tolist() == [2, by_key, 0]
+    targets = router({"a": None}, {"a": 3}, "a").target_of(batch)
+    assert targets.tolist() == [2, by_key, 0]
 
 
 def test_each_topic_has_targets_of_its_own() -> None:
-    one = router({"a": None, "b": frozenset({4})}, {"a": 2, "b": 5})
-    assert one.targets == (TopicPartition("a", 0), TopicPartition("a", 1), TopicPartition("b", 4))
+    target_router = router({"a": None, "b": frozenset({4})}, {"a": 2, "b": 5})
+    assert target_router.targets == (TopicPartition("a", 0), TopicPartition("a", 1), TopicPartition("b", 4))
     batch = rows(topic=(["b", "a", "b"], pa.string()), partition=([4, 1, 4], pa.int32()))
-    (routed,) = one(iter([batch]))
+    (routed,) = target_router(iter([batch]))
     assert routed.column(TARGET).to_pylist() == [2, 1, 2]
 
 
 def test_rows_without_key_are_dealt_on_from_batch_to_batch() -> None:
-    one = router({"a": None}, {"a": 3}, "a")
-    routed = pa.Table.from_batches(one(iter([rows(key=([None] * 2, pa.binary()))] * 3)))
+    target_router = router({"a": None}, {"a": 3}, "a")
+    routed = pa.Table.from_batches(target_router(iter([rows(key=([None] * 2, pa.binary()))] * 3)))
     assert sorted(routed.column(TARGET).to_pylist()) == [0, 0, 1, 1, 2, 2]
 
 
 @pytest.mark.parametrize(
-    ("destinations", "said"), [({"a": frozenset({3})}, "names partition 3 of topic a"), ({"": None}, "'topic' is null")]
+    ("destinations", "message"),
+    [({"a": frozenset({3})}, "names partition 3 of topic a"), ({"": None}, "'topic' is null")],
 )
-def test_a_row_that_has_nowhere_to_go_is_refused(destinations: Destinations, said: str) -> None:
-    with pytest.raises(RowRejectedError, match=said):
+def test_a_row_that_has_nowhere_to_go_is_refused(destinations: Destinations, message: str) -> None:
+    with pytest.raises(RowRejectedError, match=message):
         router(destinations, {"a": 3, "": 0})
 
 
 def test_a_row_for_a_target_that_was_not_found_before_redoes_the_batch() -> None:
     """Lost blocks were computed again, from a transform that does not give the same twice."""
-    one = router({"a": frozenset({0})}, {"a": 3})
+    target_router = router({"a": frozenset({0})}, {"a": 3})
     with pytest.raises(StoreUnavailableError, match="differs"):
-        one.target_of(rows(topic=(["a"], pa.string()), partition=([1], pa.int32())))
+        target_router.target_of(rows(topic=(["a"], pa.string()), partition=([1], pa.int32())))
     with pytest.raises(StoreUnavailableError, match="'b'"):
-        one.target_of(rows(topic=(["b"], pa.string()), partition=([0], pa.int32())))
+        target_router.target_of(rows(topic=(["b"], pa.string()), partition=([0], pa.int32())))

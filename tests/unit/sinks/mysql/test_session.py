@@ -43,9 +43,9 @@ def test_a_port_and_a_user_may_be_left_out() -> None:
     ],
 )  # fmt: skip
 def test_what_is_no_url_is_refused_without_being_quoted(dsn: str) -> None:
-    with pytest.raises(OptionError, match="dsn") as found:
+    with pytest.raises(OptionError, match="dsn") as caught:
         MySQLAddress.parse(dsn.replace("//", "//user:secret@") if "://" in dsn else dsn)
-    assert "secret" not in str(found.value)
+    assert "secret" not in str(caught.value)
 
 
 @pytest.mark.parametrize(

@@ -54,8 +54,8 @@ def test_arrays_of_every_element_type_come_back(element_type: str, layout: Any) 
     def comes_back(rows: list[list[Any] | None], data: st.DataObject) -> None:
         array = pa.array(rows, layout(kind))
         start = data.draw(st.integers(0, len(rows)))
-        found = decode_arrays(encoded(array.slice(start), wire, element_type), element_type)
-        assert found == rows[start:]
+        decoded_rows = decode_arrays(encoded(array.slice(start), wire, element_type), element_type)
+        assert decoded_rows == rows[start:]
 
     comes_back()
 
@@ -84,7 +84,7 @@ def test_an_element_that_postgres_cannot_hold_is_told_of_its_row() -> None:
 @settings(deadline=None)
 @given(st.lists(st.none() | st.dictionaries(TEXT, st.integers() | TEXT, max_size=3), max_size=5))
 def test_json_comes_back(values: list[dict[str, Any] | None]) -> None:
-    array = pa.array([None if one is None else json.dumps(one) for one in values], pa.string())
+    array = pa.array([None if document is None else json.dumps(document) for document in values], pa.string())
     assert column_of(encode([array], Wire.JSONB), "jsonb") == values
 
 

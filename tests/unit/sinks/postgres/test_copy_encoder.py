@@ -113,10 +113,10 @@ def test_floats_come_back_in_both_widths(values: list[float | None]) -> None:
     st.none() | st.integers(-(10**38) + 1, 10**38 - 1)))))  # fmt: skip
 def test_decimals_of_every_scale_come_back(drawn: tuple[int, list[int | None]]) -> None:
     scale, unscaled = drawn
-    values = [None if one is None else Decimal(one).scaleb(-scale, _WIDE) for one in unscaled]
-    found = round_trip(pa.array(values, pa.decimal128(38, scale)), Wire.NUMERIC)
-    assert found == values
-    assert all(one is None or -one.as_tuple().exponent == scale for one in found)
+    values = [None if number is None else Decimal(number).scaleb(-scale, _WIDE) for number in unscaled]
+    decimals = round_trip(pa.array(values, pa.decimal128(38, scale)), Wire.NUMERIC)
+    assert decimals == values
+    assert all(decimal is None or -decimal.as_tuple().exponent == scale for decimal in decimals)
 
 
 @pytest.mark.parametrize("text", ["0", "1", "-1", "9999", "10000", "0.0001", "0.00001", "1234567.89", "-0.5"])
@@ -163,8 +163,8 @@ def test_texts_come_back_from_every_layout(values: list[str | None]) -> None:
 
 @for_all(st.lists(st.none() | st.uuids()))
 def test_uuids_come_back_from_text_and_from_bytes(values: list[uuid.UUID | None]) -> None:
-    texts = pa.array([None if one is None else str(one) for one in values], pa.string())
-    raw = pa.array([None if one is None else one.bytes for one in values], pa.binary(16))
+    texts = pa.array([None if identifier is None else str(identifier) for identifier in values], pa.string())
+    raw = pa.array([None if identifier is None else identifier.bytes for identifier in values], pa.binary(16))
     assert round_trip(texts, Wire.UUID) == values
     assert round_trip(raw, Wire.UUID) == values
 
@@ -181,11 +181,11 @@ def test_a_slice_encodes_as_its_own_rows(values: list[str | None], data: st.Data
     start = data.draw(st.integers(0, len(values)))
     count = data.draw(st.integers(0, len(values) - start))
     texts = pa.array(values, pa.string()).slice(start, count)
-    numbers = pa.array([None if one is None else len(one) for one in values], pa.int32()).slice(start, count)
-    flags = pa.array([None if one is None else bool(one) for one in values], pa.bool_()).slice(start, count)
-    found = decode(encode([texts, numbers, flags], Wire.TEXT, Wire.INT4, Wire.BOOL), "text", "int4", "bool")
-    wanted = [(one, None, None) if one is None else (one, len(one), bool(one)) for one in values]
-    assert found == wanted[start : start + count]
+    numbers = pa.array([None if text is None else len(text) for text in values], pa.int32()).slice(start, count)
+    flags = pa.array([None if text is None else bool(text) for text in values], pa.bool_()).slice(start, count)
+    rows = decode(encode([texts, numbers, flags], Wire.TEXT, Wire.INT4, Wire.BOOL), "text", "int4", "bool")
+    wanted = [(text, None, None) if text is None else (text, len(text), bool(text)) for text in values]
+    assert rows == wanted[start : start + count]
 
 
 def test_every_row_of_a_staging_table_carries_the_attempt() -> None:
@@ -251,12 +251,12 @@ def test_an_instant_before_postgres_calendar_is_refused_not_wrapped() -> None:
 
 def test_rows_from_read_only_memory_encode_the_same() -> None:
     """What comes over the wire as Arrow IPC lies in immutable bytes."""
-    one = uuid.uuid4()
+    identifier = uuid.uuid4()
     values: dict[Wire, tuple[pa.Array, Any]] = {
         Wire.INT8: (pa.array([1, None]), 1),
         Wire.NUMERIC: (pa.array([Decimal("-1.50"), None]), Decimal("-1.50")),
         Wire.TEXT: (pa.array(["a", None], pa.large_string()), "a"),
-        Wire.UUID: (pa.array([str(one), None], pa.large_string()), one),
+        Wire.UUID: (pa.array([str(identifier), None], pa.large_string()), identifier),
         Wire.TIMESTAMP: (pa.array([EPOCH, None], pa.timestamp("us")), EPOCH),
         Wire.BOOL: (pa.array([True, None]), True),
     }

@@ -32,4 +32,4 @@ def test_kernels_compile_where_neither_the_package_nor_a_home_can_be_written(tmp
         subprocess.run([sys.executable, "-c", PROGRAM], env=environment, check=True, capture_output=True, timeout=300)
         for _ in range(2)
     ]
-    assert [one.stdout.strip() for one in printed] == [b"1", b"0"]
+    assert [process.stdout.strip() for process in printed] == [b"1", b"0"]

@@ -36,12 +36,12 @@ class Looks:
         monkeypatch.setattr("directkafka.sinks.session_watch.time.monotonic", lambda: self._now)
         watch._begun = self._now
 
-    def see(self, found: object, *, is_stopping: bool = False, took_s: float = 2.0) -> None:
+    def see(self, wait_or_error: object, *, is_stopping: bool = False, took_s: float = 2.0) -> None:
         def look(_session: Any) -> Any:
             self._now += took_s
-            if isinstance(found, Exception):
-                raise found
-            return found
+            if isinstance(wait_or_error, Exception):
+                raise wait_or_error
+            return wait_or_error
 
         self._monkeypatch.setattr(self.watch, "_waits_for", look)
         self.watch._look(is_stopping=is_stopping, is_time_to_tell=False)

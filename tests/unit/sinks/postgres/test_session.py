@@ -35,10 +35,10 @@ SECRET = "s3cr3t"
     ],
 )  # fmt: skip
 def test_every_kind_of_error_has_its_meaning(state: str, error_class: type[DirectKafkaError]) -> None:
-    found = translate(psycopg.errors.lookup(state)("said the server"), store="postgres here", sink="flights")
-    assert type(found) is error_class
-    assert "said the server" in str(found)
-    assert str(pickle.loads(pickle.dumps(found))) == str(found)
+    error = translate(psycopg.errors.lookup(state)("said the server"), store="postgres here", sink="flights")
+    assert type(error) is error_class
+    assert "said the server" in str(error)
+    assert str(pickle.loads(pickle.dumps(error))) == str(error)
 
 
 @pytest.mark.parametrize(
@@ -73,7 +73,7 @@ def test_a_staging_name_fits_and_tells_its_generation() -> None:
     batch = BatchAttempt(pipeline="flights" * 20, generation=12345678, batch_id=12345678901, attempt="ab" * 16)
     name = staging_name(batch, "public.flights")
     assert len(name.encode()) <= 63
-    found = re.search(stale_staging_pattern(batch.pipeline), name)
-    assert found is not None
-    assert found.group(1) == "12345678"
+    match = re.search(stale_staging_pattern(batch.pipeline), name)
+    assert match is not None
+    assert match.group(1) == "12345678"
     assert re.search(stale_staging_pattern("weather"), name) is None

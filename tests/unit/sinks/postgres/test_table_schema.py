@@ -106,8 +106,8 @@ def array_of(element_type: str, oid: int, typmod: int = -1) -> TableColumn:
 def test_a_list_goes_into_an_array_whose_elements_keep_its_own(
     kind: pa.DataType, target: TableColumn, expected: tuple[Wire, int] | None
 ) -> None:
-    found = wire_column(pa.field("c", kind), target)
-    assert (found and (found.wire, found.array_of)) == expected
+    encoded_column = wire_column(pa.field("c", kind), target)
+    assert (encoded_column and (encoded_column.wire, encoded_column.array_of)) == expected
 
 
 def test_what_is_nested_deeper_than_a_list_becomes_json() -> None:

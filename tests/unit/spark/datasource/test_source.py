@@ -42,9 +42,9 @@ class Clock:
 
 @pytest.fixture
 def clock(monkeypatch: pytest.MonkeyPatch) -> Clock:
-    found = Clock()
-    monkeypatch.setattr(readers, "time", found)
-    return found
+    fake_clock = Clock()
+    monkeypatch.setattr(readers, "time", fake_clock)
+    return fake_clock
 
 
 Known = Mapping[TopicPartition, PartitionProgress] | None
@@ -68,7 +68,9 @@ class Cluster:
         self.watched: list[dict[TopicPartition, int]] = []
 
     def has(self, latest: Mapping[int, int], *, topic_id: str = "id", earliest: int = 0) -> None:
-        self.seen = {TopicPartition("flights", one): (earliest, end, topic_id) for one, end in latest.items()}
+        self.seen = {
+            TopicPartition("flights", partition): (earliest, end, topic_id) for partition, end in latest.items()
+        }
 
     def snapshot(self, *, must_exist: bool = False, fresh: bool = False, known: Known = None) -> ClusterSnapshot:
         if must_exist and self.by_name and not self.seen:
@@ -77,7 +79,7 @@ class Cluster:
         snapshot = ClusterSnapshot(
             cluster_id="c",
             partitions={
-                one: PartitionSnapshot(
+                topic_partition: PartitionSnapshot(
                     topic_id=topic_id,
                     leader=1,
                     leader_host="broker",
@@ -85,9 +87,9 @@ class Cluster:
                     leader_epoch=self.leader_epoch,
                     earliest=earliest,
                     latest=latest,
-                    ended=self._ended(known.get(one) if known is not None else None),
+                    ended=self._ended(known.get(topic_partition) if known is not None else None),
                 )
-                for one, (earliest, latest, topic_id) in self.seen.items()
+                for topic_partition, (earliest, latest, topic_id) in self.seen.items()
             },
             taken_at_ms=0,
         )
@@ -114,7 +116,7 @@ class Cluster:
         return {}
 
     def tasks(self, ranges: tuple[OffsetRange, ...], snapshot: ClusterSnapshot) -> tuple[OffsetRange, ...]:
-        self.task_epochs = [snapshot.partitions[one.topic_partition].leader_epoch for one in ranges]
+        self.task_epochs = [snapshot.partitions[offset_range.topic_partition].leader_epoch for offset_range in ranges]
         return ranges
 
     def close(self) -> None:
@@ -176,7 +178,7 @@ def ranges(reader: StreamReader, start: readers.Nested, end: readers.Nested) -> 
 
 
 def tasks_of(partitions: Sequence[InputPartition]) -> list[RangeTask | OffsetRange]:
-    return [one.task for one in partitions if isinstance(one, RangePartition)]
+    return [partition.task for partition in partitions if isinstance(partition, RangePartition)]
 
 
 def test_without_new_records_the_offset_stays() -> None:
@@ -414,15 +416,15 @@ def test_a_batch_read_s_offsets_that_seem_to_be_gone_are_looked_for_again(
     now = dict(cluster.seen)
     cluster.has({0: 8})
     cluster.later = [now]
-    found = made(**given).reader(schema()).partitions()
-    assert tasks_of(found) == [OffsetRange("flights", 0, 5, 10)]
+    partitions = made(**given).reader(schema()).partitions()
+    assert tasks_of(partitions) == [OffsetRange("flights", 0, 5, 10)]
     assert cluster.looks == [False, True]
 
 
 def test_ranges_that_seem_to_be_gone_are_looked_for_again() -> None:
     reader, cluster = stream()
     cluster.has({0: 8})
-    cluster.later = [{one: (0, 10, "id") for one in cluster.seen}]
+    cluster.later = [{topic_partition: (0, 10, "id") for topic_partition in cluster.seen}]
     assert ranges(reader, {"flights": {"0": 5}}, {"flights": {"0": 10}}) == [OffsetRange("flights", 0, 5, 10)]
 
 

@@ -40,8 +40,8 @@ def test_when_the_context_has_stopped_what_has_left_its_queue_has_ended(statuses
 def test_a_batch_that_neither_waits_nor_has_succeeded_is_doubtful(
     statuses: BatchStatuses, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    for one in (1_000, 2_000, 3_000):
-        statuses.plan(one)
+    for batch_ms in (1_000, 2_000, 3_000):
+        statuses.plan(batch_ms)
     statuses.succeed(1_000)
     statuses.plan(1_000)
     assert statuses.undetermined({3_000}) == [2_000], "what has succeeded may be asked for again"

@@ -22,16 +22,16 @@ class World:
         self.batches = Batches()
         self.batches.jvm = self.scheduler  # type: ignore[assignment]
         self.batches.statuses.listen(0)
-        for one in (FIRST, SECOND):
-            self.batches.plan(one)
+        for batch_ms in (FIRST, SECOND):
+            self.batches.plan(batch_ms)
 
     def failed(self) -> int:
         """The first batch that cannot begin."""
-        for one in (FIRST, SECOND, THIRD):
+        for batch_ms in (FIRST, SECOND, THIRD):
             try:
-                self.batches.check(one)
+                self.batches.check(batch_ms)
             except BatchFailedError:
-                return one
+                return batch_ms
         return 0
 
 
@@ -64,8 +64,8 @@ def test_an_error_of_an_output_that_is_not_guarded_is_that_of_the_first_batch_th
 
 
 def test_an_error_when_all_is_done_stops_what_comes_next(world: World) -> None:
-    for one in (FIRST, SECOND):
-        world.batches.statuses.succeed(one)
+    for batch_ms in (FIRST, SECOND):
+        world.batches.statuses.succeed(batch_ms)
     world.scheduler.reported = "no such column"
     assert world.failed() == THIRD
 

@@ -48,9 +48,9 @@ class Group:
 
 @pytest.fixture
 def group() -> Iterator[Group]:
-    one = Group()
-    yield one
-    one.commits.close(timeout_s=0)
+    consumer_group = Group()
+    yield consumer_group
+    consumer_group.commits.close(timeout_s=0)
 
 
 def test_offsets_wait_for_their_batch_and_go_in_order(group: Group) -> None:

@@ -63,7 +63,10 @@ class Cluster:
         shown = self.stale.pop(0) if self.stale else self.partitions
         # Where epochs have ended is asked for the partitions that the reader names.
         return snapshot(
-            {one: here if known and one in known else replace(here, ended=None) for one, here in shown.items()}
+            {
+                topic_partition: here if known and topic_partition in known else replace(here, ended=None)
+                for topic_partition, here in shown.items()
+            }
         )
 
     def lookups(self, starts: Positions, _: object) -> dict[TopicPartition, int | None]:
@@ -73,7 +76,7 @@ class Cluster:
         self.told.append(dict(ends))
 
     def tasks(self, ranges: Collection[OffsetRange], snapshot: ClusterSnapshot) -> tuple[OffsetRange, ...]:
-        self.task_epochs = [snapshot.partitions[one.topic_partition].leader_epoch for one in ranges]
+        self.task_epochs = [snapshot.partitions[offset_range.topic_partition].leader_epoch for offset_range in ranges]
         return tuple(ranges)
 
     def close(self) -> None:
@@ -122,10 +125,10 @@ def make(cluster: Cluster, monkeypatch: pytest.MonkeyPatch) -> Iterator[Callable
             "program": Program.running(),
             **fields,
         }
-        one = DirectPlanner(StreamPlan(**values), StreamState())
+        planner = DirectPlanner(StreamPlan(**values), StreamState())
         made.append(values["stream_id"])
-        monkeypatch.setattr(one, "_cluster", cluster)
-        return one
+        monkeypatch.setattr(planner, "_cluster", cluster)
+        return planner
 
     yield plan
     for name in made:
@@ -178,7 +181,7 @@ def test_a_copy_from_a_checkpoint_gives_batches_their_ranges_again_and_goes_on_b
 
 
 @pytest.mark.parametrize(
-    ("found", "condition"),
+    ("partition_snapshot", "condition"),
     [
         (seen(0, 10, topic_id="id-2"), "TOPIC_RECREATED"),
         (seen(0, 30, leader_epoch=7, ended=(5, 4)), r"LOG_TRUNCATED.*\[4, 10\)"),
@@ -188,7 +191,7 @@ def test_a_batch_that_runs_again_over_other_records_than_it_was_planned_over_is_
     make: Callable[..., DirectPlanner],
     cluster: Cluster,
     monkeypatch: pytest.MonkeyPatch,
-    found: PartitionSnapshot,
+    partition_snapshot: PartitionSnapshot,
     condition: str,
 ) -> None:
     planner = make()
@@ -197,7 +200,7 @@ def test_a_batch_that_runs_again_over_other_records_than_it_was_planned_over_is_
     ranges_at(planner, 1)
     copy = pickle.loads(pickle.dumps(planner))
     monkeypatch.setattr(copy, "_cluster", cluster)
-    cluster.partitions = {T0: found}
+    cluster.partitions = {T0: partition_snapshot}
     with pytest.raises(DataLossError, match=condition):
         ranges_at(copy, 1)
 
@@ -262,17 +265,17 @@ def test_a_stream_that_cannot_plan_stops_the_others_that_have_planned_the_same_b
     make: Callable[..., DirectPlanner], cluster: Cluster
 ) -> None:
     """Spark drops the batch of all of them."""
-    one, other = make(), make()
-    with_scheduler(one), with_scheduler(other)
+    planner, other = make(), make()
+    with_scheduler(planner), with_scheduler(other)
     cluster.partitions = {T0: seen(0, 10)}
-    ranges_at(one, 1), ranges_at(other, 1)
-    ranges_at(one, 2)
+    ranges_at(planner, 1), ranges_at(other, 1)
+    ranges_at(planner, 2)
     cluster.partitions = {T0: seen(0, 5)}
     with pytest.raises(DataLossError):
         ranges_at(other, 2)
     cluster.partitions = {T0: seen(0, 20)}
     with pytest.raises(BatchFailedError, match="another stream could not plan it: "):
-        ranges_at(one, 3)
+        ranges_at(planner, 3)
 
 
 def test_a_batch_that_cannot_be_made_once_it_is_planned_fails(
@@ -390,7 +393,7 @@ def test_offsets_are_not_committed_when_spark_has_stopped_before_its_streams(
     if is_whole:
         assert (cluster.committed, told) == ([{T0: 10}], [None])
     else:
-        assert (cluster.committed, [type(one) for one in told]) == ([], [OffsetsNotCommittedError])
+        assert (cluster.committed, [type(told_error) for told_error in told]) == ([], [OffsetsNotCommittedError])
 
 
 def test_a_batch_that_failed_before_the_restored_stream_could_hear_of_it_is_not_committed(
@@ -500,14 +503,17 @@ def test_a_policy_says_which_batches_have_records_and_none_is_left_out(
 ) -> None:
     planner = make(trigger=trigger)
     with_scheduler(planner)
-    found: dict[int, tuple[OffsetRange, ...]] = {}
+    ranges_by_second: dict[int, tuple[OffsetRange, ...]] = {}
     for second in range(1, 6):
         cluster.partitions = {T0: seen(0, 3 * second)}
-        found[second] = ranges_at(planner, second)
+        ranges_by_second[second] = ranges_at(planner, second)
         planner.succeed(batch_ms(at(second)))
-    assert [second for second, ranges in found.items() if ranges] == with_records
-    read = [one for ranges in found.values() for one in ranges]
-    assert [one.from_offset for one in read] == [0, *(one.until_offset for one in read[:-1])]
+    assert [second for second, ranges in ranges_by_second.items() if ranges] == with_records
+    read = [offset_range for ranges in ranges_by_second.values() for offset_range in ranges]
+    assert [offset_range.from_offset for offset_range in read] == [
+        0,
+        *(offset_range.until_offset for offset_range in read[:-1]),
+    ]
 
 
 def test_a_delay_counts_from_the_end_of_the_last_batch_that_had_records(
@@ -589,8 +595,8 @@ def test_the_rate_follows_what_batches_could_process(make: Callable[..., DirectP
         planner.observe(
             batch_ms(at(second)), BatchTimes(ended_ms=ended_ms, records=0, processing_ms=500, scheduling_ms=0)
         )
-        [one] = ranges_at(planner, second + 1)
-    assert one.count() == 200
+        [offset_range] = ranges_at(planner, second + 1)
+    assert offset_range.count() == 200
 
 
 def test_offsets_for_partitions_that_are_not_there_are_told_with_the_first_batch(

@@ -32,9 +32,9 @@ def test_a_program_that_has_changed_is_told_with_both_versions(
         assert caplog.messages == []
         file.write_text("print(2)")
         before.warn_if_changed()
-    [said] = caplog.messages
-    assert f"another version of the program made ({file}, {before.digest[:8]}; now {file}, " in said
-    assert "start without the checkpoint" in said
+    [message] = caplog.messages
+    assert f"another version of the program made ({file}, {before.digest[:8]}; now {file}, " in message
+    assert "start without the checkpoint" in message
 
 
 @pytest.mark.parametrize("file", [None, "/no/such/file.py"], ids=["a notebook", "a file that is gone"])

@@ -47,10 +47,10 @@ def test_a_part_of_a_batch_has_its_own_headers() -> None:
 
 
 def test_batches_without_any_header_are_the_quick_case() -> None:
-    assert [one.headers for one in consumer_records(arrow(ROWS[:1] * 3))] == [()] * 3
+    assert [record.headers for record in consumer_records(arrow(ROWS[:1] * 3))] == [()] * 3
 
 
 def test_fields_are_python_s_own_objects() -> None:
     [record] = consumer_records(arrow(ROWS[:1]))
-    assert [type(one) for one in record] == [str, int, int, int, int, bytes, bytes, tuple]
+    assert [type(field) for field in record] == [str, int, int, int, int, bytes, bytes, tuple]
     assert pickle.loads(pickle.dumps(record)) == record

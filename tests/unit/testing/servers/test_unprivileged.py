@@ -25,6 +25,6 @@ def _root_has_groups() -> Iterator[None]:
 @pytest.mark.usefixtures("_root_has_groups")
 def test_no_group_of_root_s_goes_along() -> None:
     other = Unprivileged.choose()
-    said = subprocess.run(["id", "-G"], capture_output=True, text=True, check=True, **other.popen_options).stdout
-    assert said.split() == [str(other.group)]
+    groups = subprocess.run(["id", "-G"], capture_output=True, text=True, check=True, **other.popen_options).stdout
+    assert groups.split() == [str(other.group)]
     assert other.group not in {0, 4, 65534}

@@ -86,5 +86,5 @@ def test_sigkill_to_the_parent_ends_the_server_and_removes_the_folder(tmp_path: 
         processes = [psutil.Process(int(pid)) for pid in parent.stdout.readline().split()]
         parent.kill()
     _gone, alive = psutil.wait_procs(processes, timeout=_WAIT_S)
-    assert [one for one in alive if one.status() != psutil.STATUS_ZOMBIE] == []
+    assert [process for process in alive if process.status() != psutil.STATUS_ZOMBIE] == []
     assert not folder.exists()

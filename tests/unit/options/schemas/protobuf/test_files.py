@@ -69,10 +69,10 @@ def assert_same_as_protoc(text: str, message: str = "") -> None:
 def test_all_of_the_grammar_is_read_as_protoc_reads_it() -> None:
     text = EVERYTHING.replace("option deprecated_legacy_json_field_conflicts = true;", "")
     assert_same_as_protoc(text.replace(' [declaration = { number: 100, full_name: ".a.b.ext", type: "int32" }]', ""))
-    found = parse_protobuf([EVERYTHING], "Second")
-    assert found.message == "a.b.Second"
-    assert dict(found.enums["a.b.M.E"].values) == {0: "A", -1: "B"}
-    fields = {field.name: field for field in found.messages["a.b.M"].fields}
+    schema = parse_protobuf([EVERYTHING], "Second")
+    assert schema.message == "a.b.Second"
+    assert dict(schema.enums["a.b.M.E"].values) == {0: "A", -1: "B"}
+    fields = {field.name: field for field in schema.messages["a.b.M"].fields}
     assert (fields["a"].number, fields["expanded"].number) == (16, 17)
     assert fields["q"] == ProtobufField("q", 6, "string", has_presence=True, oneof="o")
     assert fields["by_name2_x"].type_name == "a.b.M.ByName2XEntry"
@@ -80,10 +80,10 @@ def test_all_of_the_grammar_is_read_as_protoc_reads_it() -> None:
 
 def test_groups_are_messages_between_two_tags() -> None:
     assert_same_as_protoc(PROTO2.replace(" [default = 'it''s']", ""))
-    found = parse_protobuf([PROTO2])
-    assert [field.kind for field in found.root.fields] == ["group", "group", "string"]
-    assert [field.name for field in found.root.fields] == ["inner", "others", "message"]
-    assert found.root.nested == ("a.M.Inner", "a.M.Others")
+    schema = parse_protobuf([PROTO2])
+    assert [field.kind for field in schema.root.fields] == ["group", "group", "string"]
+    assert [field.name for field in schema.root.fields] == ["inner", "others", "message"]
+    assert schema.root.nested == ("a.M.Inner", "a.M.Others")
 
 
 @pytest.mark.parametrize("seed", range(20))
@@ -97,13 +97,13 @@ def test_a_file_may_stand_in_several_and_names_are_looked_for_from_the_inside_ou
     syntax = "proto3"; package x.y; import "other.proto";
     message M { message Only { int32 mine = 1; } Only a = 1; x.Only b = 2; .x.M c = 3; M d = 4; y.M e = 5; }
     """
-    found = parse_protobuf([other, own])
-    assert [field.type_name for field in found.root.fields] == ["x.y.M.Only", "x.Only", "x.M", "x.y.M", "x.y.M"]
-    assert found.messages["x.Only"].fields[0].type_name == "x.M"
+    schema = parse_protobuf([other, own])
+    assert [field.type_name for field in schema.root.fields] == ["x.y.M.Only", "x.Only", "x.M", "x.y.M", "x.y.M"]
+    assert schema.messages["x.Only"].fields[0].type_name == "x.M"
 
 
 @pytest.mark.parametrize(
-    ("text", "said"),
+    ("text", "error_message"),
     [
         ("", "it is empty"),
         ("message M { int32 a = 1 }", "line 1: expected ;, found }"),
@@ -128,10 +128,10 @@ def test_a_file_may_stand_in_several_and_names_are_looked_for_from_the_inside_ou
         (base64.b64encode(b"\x0a\x02\x0a\x05").decode(), "it is no descriptor"),
     ],
 )
-def test_what_is_no_schema_is_told(text: str, said: str) -> None:
+def test_what_is_no_schema_is_told(text: str, error_message: str) -> None:
     with pytest.raises(ValueError, match=r"the schema.*") as caught:
         parse_protobuf([text])
-    assert said in str(caught.value)
+    assert error_message in str(caught.value)
 
 
 def test_a_message_is_chosen_by_its_name() -> None:
@@ -139,8 +139,11 @@ def test_a_message_is_chosen_by_its_name() -> None:
     assert parse_protobuf([text]).message == "a.M"
     assert parse_protobuf([text], "Other").message == "a.Other"
     assert parse_protobuf([text], "a.M.In").message == "a.M.In"
-    for name, said in (("In", "several are called In"), ("Nobody", "no message is called Nobody; it has a.M, a.M.In")):
-        with pytest.raises(ValueError, match=said):
+    for name, error_message in (
+        ("In", "several are called In"),
+        ("Nobody", "no message is called Nobody; it has a.M, a.M.In"),
+    ):
+        with pytest.raises(ValueError, match=error_message):
             parse_protobuf([text], name)
 
 
@@ -191,7 +194,7 @@ def test_an_own_message_may_have_the_name_of_a_known_one() -> None:
 
 
 @pytest.mark.parametrize(
-    ("text", "said"),
+    ("text", "error_message"),
     [
         ("package google.protobuf; message NullValue { int32 a = 1; }", "it has no message"),
         ("message M { int32 a = 1; } enum E { A = 99999999999999999999; }", "a number of an enum has 32 bits"),
@@ -203,6 +206,6 @@ def test_an_own_message_may_have_the_name_of_a_known_one() -> None:
         ),
     ],
 )
-def test_what_would_cost_too_much_or_hides_what_is_known_is_refused(text: str, said: str) -> None:
-    with pytest.raises(ValueError, match=said):
+def test_what_would_cost_too_much_or_hides_what_is_known_is_refused(text: str, error_message: str) -> None:
+    with pytest.raises(ValueError, match=error_message):
         parse_protobuf([text])

@@ -37,10 +37,10 @@ def by_the_slow_way(texts: list[bytes | None], schema: pa.StructType = SCHEMA) -
 
 def check(decoder: JsonDecoder, texts: list[bytes | None]) -> int:
     """Compare both ways, rows and what is wrong with them; how many texts the kernel left."""
-    found = decoder.decode(pa.array(texts, pa.binary()))
-    found.validate(full=True)
+    rows = decoder.decode(pa.array(texts, pa.binary()))
+    rows.validate(full=True)
     wanted = by_the_slow_way(texts, decoder.schema)
-    for text, row, wanted_row in zip(texts, comparable(found), comparable(wanted), strict=True):
+    for text, row, wanted_row in zip(texts, comparable(rows), comparable(wanted), strict=True):
         assert row == wanted_row, text
     reader = JsonReader(decoder.schema)
     for number, text in enumerate(texts):
@@ -74,8 +74,8 @@ def test_columns_of_any_type_and_slices_of_them_are_read(kind: pa.DataType, deco
     texts: list[str | None] = ['{"a":1}', None, '{"a":2,"b":"zwölf"}', "", '{"a":3}']
     column = pa.array([None if text is None else text.encode() for text in texts], pa.binary())
     column = column.cast(pa.string()).cast(kind) if "view" not in str(kind) else column.cast(kind)
-    found = decoder.decode(column.slice(1, 3)).to_pylist()
-    assert [row and (row["a"], row["b"]) for row in found] == [None, (2, "zwölf"), None]
+    rows = decoder.decode(column.slice(1, 3)).to_pylist()
+    assert [row and (row["a"], row["b"]) for row in rows] == [None, (2, "zwölf"), None]
 
 
 def test_what_is_wrong_with_a_text_is_told_by_its_row() -> None:
@@ -137,8 +137,8 @@ def test_the_kernel_itself_passes_over_values_that_a_type_does_not_take(kind: st
 
 def test_what_nobody_asks_for_is_not_found_out() -> None:
     decoder = JsonDecoder(FLAT, explains=False)
-    found = decoder.decode(pa.array([b'{"id":"x","name":"y"}'], pa.binary()))
-    assert (found[0]["id"].as_py(), found[0]["name"].as_py()) == (None, "y")
+    rows = decoder.decode(pa.array([b'{"id":"x","name":"y"}'], pa.binary()))
+    assert (rows[0]["id"].as_py(), rows[0]["name"].as_py()) == (None, "y")
     assert (decoder.problems, decoder.left_count) == ({}, 0)
 
 
@@ -188,9 +188,9 @@ def test_columns_grow_with_long_texts_and_long_lists() -> None:
     decoder = JsonDecoder(schema)
     long = ",".join(f'{{"a":{number},"m":{{"k{number}":"{"v" * (number % 50)}"}}}}' for number in range(5000))
     texts: list[bytes | None] = [b'{"t":"x"}', f'{{"l":[{long}],"t":"{"é" * 100_000}"}}'.encode(), b'{"l":[{"a":1}]}']
-    found = decoder.decode(pa.array(texts, pa.binary()))
+    rows = decoder.decode(pa.array(texts, pa.binary()))
     assert decoder.left_count == 0
-    assert found.to_pylist() == by_the_slow_way(texts, schema).to_pylist()
+    assert rows.to_pylist() == by_the_slow_way(texts, schema).to_pylist()
 
 
 @pytest.mark.parametrize(

@@ -32,8 +32,8 @@ HEADERS: list[Any] = [None, [], [("trace", b"1")], [("a", None), ("b", b"2")]]
 def records(count: int, first: int = 100) -> pa.RecordBatch:
     rows = [
         {"key": None, "value": b"%d" % number, "topic": "air", "partition": 3, "offset": 2 * number,
-         "headers": HEADERS[number % len(HEADERS)] and [dict(zip(("key", "value"), one, strict=True))
-                                                        for one in HEADERS[number % len(HEADERS)]]}
+         "headers": HEADERS[number % len(HEADERS)] and [dict(zip(("key", "value"), header, strict=True))
+                                                        for header in HEADERS[number % len(HEADERS)]]}
         for number in range(first, first + count)
     ]  # fmt: skip
     return pa.RecordBatch.from_pylist(rows, schema=SOURCE)
@@ -54,16 +54,16 @@ def test_every_record_is_a_row_or_one_letter_with_all_its_reasons(
 ) -> None:
     source = records(8)
     outputs = {"a": rows(source, first), "b": rows(source, second), "dead_letters": rows(source, alone, name="reason")}
-    found = LETTERS.divert(outputs, source)
+    batches = LETTERS.divert(outputs, source)
     offsets = source.column("offset").to_pylist()
     for output, reasons in (("a", first), ("b", second)):
-        assert found[output].schema.names == ["topic", "partition", "offset"]
-        assert found[output].column("offset").to_pylist() == [offsets[row] for row in range(8) if row not in reasons]
+        assert batches[output].schema.names == ["topic", "partition", "offset"]
+        assert batches[output].column("offset").to_pylist() == [offsets[row] for row in range(8) if row not in reasons]
     expected = {
-        row: "; ".join(sorted({some[row] for some in (first, second, alone) if row in some}))
+        row: "; ".join(sorted({reason_by_row[row] for reason_by_row in (first, second, alone) if row in reason_by_row}))
         for row in sorted({*first, *second, *alone})
     }
-    letters = found["dead_letters"]
+    letters = batches["dead_letters"]
     assert letters.schema.names == [*COLUMNS, "reason"]
     assert letters.column("reason").to_pylist() == list(expected.values())
     assert letters.select(list(COLUMNS)).to_pylist() == [
@@ -73,9 +73,9 @@ def test_every_record_is_a_row_or_one_letter_with_all_its_reasons(
 
 def test_as_a_record_a_letter_has_its_own_headers_and_then_where_it_came_from_and_why() -> None:
     source = records(4)
-    found = RECORDS.divert({"default": rows(source, {0: "a", 1: "b", 2: "c", 3: "d"})}, source)["dead_letters"]
-    assert found.schema.names == ["key", "value", "headers"]
-    for row, letter in enumerate(found.to_pylist()):
+    letters = RECORDS.divert({"default": rows(source, {0: "a", 1: "b", 2: "c", 3: "d"})}, source)["dead_letters"]
+    assert letters.schema.names == ["key", "value", "headers"]
+    for row, letter in enumerate(letters.to_pylist()):
         own = source.column("headers")[row].as_py() or []
         told = {"topic": b"air", "partition": b"3", "offset": b"%d" % (200 + 2 * row), "reason": b"abcd"[row : row + 1]}
         assert letter["headers"] == [
@@ -88,15 +88,15 @@ def test_as_a_record_a_letter_has_its_own_headers_and_then_where_it_came_from_an
 def test_a_letter_without_headers_gets_those_that_tell() -> None:
     source = records(2).select(["value", "topic", "partition", "offset"])
     plain = DeadLettersOfBatch(columns=("topic", "partition", "offset", "value"), is_record=True)
-    found = plain.divert({"default": rows(source, {1: "no"})}, source)["dead_letters"]
-    assert found.column("value").to_pylist() == [b"101"]
-    assert [one["key"] for one in found.column("headers")[0].as_py()] == [
+    letters = plain.divert({"default": rows(source, {1: "no"})}, source)["dead_letters"]
+    assert letters.column("value").to_pylist() == [b"101"]
+    assert [header["key"] for header in letters.column("headers")[0].as_py()] == [
         "directkafka.topic", "directkafka.partition", "directkafka.offset", "directkafka.reason",
     ]  # fmt: skip
 
 
 @pytest.mark.parametrize(
-    ("column", "value", "said"),
+    ("column", "value", "location"),
     [
         ("topic", "sea", "topic sea, partition 3, offset 200"),
         ("partition", 4, "topic air, partition 4, offset 200"),
@@ -104,12 +104,12 @@ def test_a_letter_without_headers_gets_those_that_tell() -> None:
         ("offset", None, "topic air, partition 3, offset null"),
     ],
 )
-def test_a_rejected_row_that_names_no_record_of_the_batch_is_refused(column: str, value: Any, said: str) -> None:
+def test_a_rejected_row_that_names_no_record_of_the_batch_is_refused(column: str, value: Any, location: str) -> None:
     source = records(2)
     wrong = rows(source, {0: "no"}).to_pylist()
     wrong[0][column] = value
     batch = pa.RecordBatch.from_pylist(wrong, schema=rows(source, {}).schema)
-    with pytest.raises(TransformError, match=rf"a rejected row names no record of the batch: {said}"):
+    with pytest.raises(TransformError, match=rf"a rejected row names no record of the batch: {location}"):
         LETTERS.divert({"default": batch}, source)
     with pytest.raises(TransformError, match="names no record of the batch"):
         LETTERS.divert({"default": batch}, source.slice(0, 0))
@@ -123,9 +123,9 @@ def test_a_reason_that_is_no_utf_8_is_one_afterwards() -> None:
 
 
 def test_an_output_may_lack_in_a_batch_and_so_may_rejected_records() -> None:
-    found = LETTERS.divert({}, records(3))
-    assert found["dead_letters"].num_rows == 0
-    assert found["dead_letters"].schema == LETTERS.schema(SOURCE)
+    batches = LETTERS.divert({}, records(3))
+    assert batches["dead_letters"].num_rows == 0
+    assert batches["dead_letters"].schema == LETTERS.schema(SOURCE)
 
 
 def schema(*names: str, reason: pa.DataType | None = None) -> pa.Schema:
@@ -134,7 +134,7 @@ def schema(*names: str, reason: pa.DataType | None = None) -> pa.Schema:
 
 
 @pytest.mark.parametrize(
-    ("outputs", "said"),
+    ("outputs", "message"),
     [
         ({"a": schema("offset", "dead_letter_reason")}, "without the columns topic, partition, which say"),
         ({"dead_letters": schema("topic", "partition", "offset")}, "without the columns reason, which say"),
@@ -144,8 +144,8 @@ def schema(*names: str, reason: pa.DataType | None = None) -> pa.Schema:
         ),
     ],
 )
-def test_what_rejects_must_say_which_record_and_why(outputs: Mapping[str, pa.Schema], said: str) -> None:
-    with pytest.raises(TransformError, match=said):
+def test_what_rejects_must_say_which_record_and_why(outputs: Mapping[str, pa.Schema], message: str) -> None:
+    with pytest.raises(TransformError, match=message):
         diverted(outputs, LETTERS.schema(SOURCE))
 
 
@@ -157,5 +157,5 @@ def test_rejecting_without_a_place_is_refused() -> None:
 
 def test_a_nul_in_a_reason_is_what_every_store_takes() -> None:
     source = records(1)
-    found = LETTERS.divert({"default": rows(source, {0: "a\0b"})}, source)
-    assert found["dead_letters"].column("reason").to_pylist() == ["a\ufffdb"]
+    batches = LETTERS.divert({"default": rows(source, {0: "a\0b"})}, source)
+    assert batches["dead_letters"].column("reason").to_pylist() == ["a\ufffdb"]

@@ -23,8 +23,8 @@ def write_side_by_side(
     rows: Iterator[dict[str, pa.RecordBatch]], writers: Sequence[tuple[str, TaskWriter]]
 ) -> tuple[TaskReport, ...]:
     with SideBySide(writers) as running:
-        for some in rows:
-            running.put(some)
+        for batches in rows:
+            running.put(batches)
         return running.finish()
 
 

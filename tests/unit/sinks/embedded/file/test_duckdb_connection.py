@@ -39,14 +39,14 @@ def watch(inotify: int, path: Path) -> None:
 
 
 def events(inotify: int) -> list[int]:
-    found, data = [], b""
+    masks, data = [], b""
     with suppress(BlockingIOError):
         data = os.read(inotify, 65_536)
     while data:
         _, mask, _, name_length = struct.unpack_from("iIII", data)
-        found.append(mask)
+        masks.append(mask)
         data = data[16 + name_length :]
-    return found
+    return masks
 
 
 def rows_by_store(path: Path, statement: str) -> list[tuple[object, ...]]:
@@ -114,8 +114,10 @@ def test_a_file_that_is_closed_is_free_and_what_was_not_committed_is_undone(endi
     program = (
         "import duckdb, sys; print(duckdb.connect(sys.argv[1]).execute('SELECT count(*) FROM flights').fetchall())"
     )
-    found = subprocess.run([sys.executable, "-c", program, path], capture_output=True, text=True, check=True)
-    assert found.stdout.strip() == ("[(1,)]" if ending == "COMMIT" else "[(0,)]")
+    completed_process = subprocess.run(
+        [sys.executable, "-c", program, path], capture_output=True, text=True, check=True
+    )
+    assert completed_process.stdout.strip() == ("[(1,)]" if ending == "COMMIT" else "[(0,)]")
 
 
 def test_nothing_of_a_file_that_was_closed_is_left_for_the_next_one(tmp_path: Path) -> None:
@@ -215,8 +217,8 @@ def append(path: Path, count: int, *, also: str = "SELECT 1", others: int = 0) -
 def row_groups(path: Path, table: str = "numbers") -> int:
     with duckdb.connect(path, read_only=True) as connection:
         statement = f"SELECT count(DISTINCT row_group_id) FROM pragma_storage_info('{table}')"
-        found = connection.execute(statement).fetchall()
-    return int(found[0][0])
+        rows = connection.execute(statement).fetchall()
+    return int(rows[0][0])
 
 
 def test_whole_row_groups_are_not_written_again_for_a_small_one_behind_them(tmp_path: Path) -> None:
@@ -254,13 +256,13 @@ def test_what_many_rows_have_left_is_merged_with_small_appends_a_few_groups_at_a
     path = tmp_path / "numbers.duckdb"
     for _ in range(20):
         append(path, 130_000)
-    found = [row_groups(path)]
+    group_counts = [row_groups(path)]
     for _ in range(12):
         append(path, 1_000)
-        found.append(row_groups(path))
-    assert found[0] == 40
-    assert all(1 <= before - after <= 4 for before, after in pairwise(found[:6])), found
-    assert found[-1] <= 30, found
+        group_counts.append(row_groups(path))
+    assert group_counts[0] == 40
+    assert all(1 <= before - after <= 4 for before, after in pairwise(group_counts[:6])), group_counts
+    assert group_counts[-1] <= 30, group_counts
 
 
 @pytest.mark.parametrize(
@@ -272,6 +274,6 @@ def test_what_many_rows_have_left_is_merged_with_small_appends_a_few_groups_at_a
     ],
 )
 def test_a_path_says_nothing_of_what_went_wrong(text: str, error_class: str) -> None:
-    found = said(duckdb.IOException(text))
-    assert found is not None
-    assert found.error_class == error_class
+    error = said(duckdb.IOException(text))
+    assert error is not None
+    assert error.error_class == error_class

@@ -17,11 +17,11 @@ pytestmark = pytest.mark.skipif(not Path("/proc/self/fd").is_dir(), reason="the 
 
 def handles(folder: Path) -> list[str]:
     """This process's open files in a folder."""
-    found = []
-    for one in Path("/proc/self/fd").iterdir():
+    paths = []
+    for descriptor in Path("/proc/self/fd").iterdir():
         with suppress(FileNotFoundError):  # the one by which the folder was read
-            found.append(os.readlink(one))
-    return [path for path in found if path.startswith(str(folder))]
+            paths.append(os.readlink(descriptor))
+    return [path for path in paths if path.startswith(str(folder))]
 
 
 def test_a_file_that_is_no_database_does_not_stay_open(tmp_path: Path) -> None:
