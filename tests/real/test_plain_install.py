@@ -46,10 +46,13 @@ SINKS = {
 #: The format, as a user tries it.
 FORMAT = """
 import os
+import sys
 from importlib.util import find_spec
+from pathlib import Path
 
 assert find_spec("pandas") is None
 assert find_spec("pymysql") is None
+assert Path(sys.executable).with_name("directkafka-python").exists()
 import directkafka as dk
 from directkafka import *
 from pyspark.sql import SparkSession

@@ -52,15 +52,20 @@ def _worker_sockets(master: str, folder: Path) -> dict[str, str]:
 
 def _worker_daemon(master: str) -> dict[str, str]:
     """The setting that lets Python workers start from files, where their Python is sure to have this package."""
-    if not (master.startswith("local") and sys.platform == "linux" and _is_own_python()):
+    if not may_fork_imports(master, os.environ.get("PYSPARK_PYTHON") or "python3"):
         return {}
     return {"spark.python.daemon.module": worker_daemon.MODULE}
 
 
-def _is_own_python() -> bool:
-    """Whether Spark's workers run this process's Python: one folder may have it by several names."""
-    worker_python = shutil.which(os.environ.get("PYSPARK_PYTHON") or "python3")
-    if worker_python is None or Path(worker_python).parent != Path(sys.executable).parent:
+def may_fork_imports(master: str, worker_python: str) -> bool:
+    """Whether Spark's Python processes may be forked with imports of this package: on Linux, by this process's Python.
+
+    Args:
+        master: Spark's master URL.
+        worker_python: the command that Spark runs as Python. One folder may have this process's by several names.
+    """
+    path = shutil.which(worker_python)
+    if not (master.startswith("local") and sys.platform == "linux" and path is not None):
         return False
     # Virtual environments have links to one file, so the folder counts as well.
-    return Path(worker_python).samefile(sys.executable)
+    return Path(path).parent == Path(sys.executable).parent and Path(path).samefile(sys.executable)

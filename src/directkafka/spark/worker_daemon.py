@@ -10,7 +10,8 @@ daemon imports no such packages, because they may start threads. Here the only t
 stops before a fork and starts again behind it; numpy starts none, since Spark sets ``OMP_NUM_THREADS``.
 
 All else is ``pyspark.daemon``. Where Spark was not installed by pip, modules come from the zip file, as they do there.
-Spark 4.2 and 4.3 start the processes that plan a data source's reads with their own daemon, whatever the setting says.
+Spark 4.2 and 4.3 start the processes that plan a data source's reads with their own daemon, whatever the setting says:
+:mod:`directkafka.spark.python_command` does the same for these.
 """
 
 from __future__ import annotations
@@ -29,13 +30,25 @@ MODULE = "directkafka.spark.worker_daemon"
 
 _ZIP = "pyspark.zip"
 
-#: Imported before workers of tasks are forked. Kernels that are not compiled yet are compiled here, once for all.
-_PRELOADED = (
-    "directkafka.kafka.consumer.range_reader",
-    "directkafka.spark.read_task",
-    "directkafka.spark.datasource.source",
-    "directkafka.spark.datasource.task_reader",
-)
+_SOURCE = "directkafka.spark.datasource.source"
+_READERS = "directkafka.spark.datasource.readers"
+_CREATE = "pyspark.sql.worker.create_data_source"
+_PLAN = "pyspark.sql.worker.plan_data_source_read"
+_PUSH_DOWN_FILTERS = "pyspark.sql.worker.data_source_pushdown_filters"
+
+#: Imported before processes that run this module of Spark's are forked. For tasks, kernels that are not compiled yet
+#: are compiled here, once for all.
+_PRELOADED = {
+    "pyspark.worker": (
+        "directkafka.kafka.consumer.range_reader",
+        "directkafka.spark.read_task",
+        _SOURCE,
+        "directkafka.spark.datasource.task_reader",
+    ),
+    _CREATE: (_CREATE, _SOURCE),
+    _PLAN: (_PLAN, _SOURCE, _READERS),
+    _PUSH_DOWN_FILTERS: (_PUSH_DOWN_FILTERS, _SOURCE, _READERS),
+}
 
 
 def without_zip(search_path: Sequence[str]) -> list[str]:
@@ -66,19 +79,19 @@ def remove_zip() -> None:
 
 
 def preload(worker_module: str) -> None:
-    """Import what workers of this kind need, and exclude it from garbage collection (``gc.freeze``).
+    """Import what processes of this kind need, and exclude it from garbage collection (``gc.freeze``).
 
-    A failure to import is printed to stderr, and raised again in the task that needs the package.
+    A failure to import is printed to stderr, and raised again in the process that needs the package.
 
     Args:
         worker_module: what runs in each process that the daemon forks, ``pyspark.worker`` for tasks.
     """
-    if worker_module != "pyspark.worker":
+    if worker_module not in _PRELOADED:
         return
     # The daemon's stdout is how it tells the JVM where it listens.
     with redirect_stdout(sys.stderr):
         try:
-            for module in _PRELOADED:
+            for module in _PRELOADED[worker_module]:
                 import_module(module)
         except Exception:  # noqa: BLE001 - Python code that does not read Kafka can run all the same
             traceback.print_exc()

@@ -174,6 +174,7 @@ def register(spark: SparkSession) -> None:
             thread's active one, where Spark looks up the format of a write; a second call only does this again.
     """
     from directkafka.spark.datasource.source import DirectKafkaDataSource, ListenedDataSource
+    from directkafka.spark.python_command import run_by_this_command
 
     java_session: Any = getattr(spark, "_jsparkSession", None)
     if java_session is not None:
@@ -182,9 +183,10 @@ def register(spark: SparkSession) -> None:
         jvm.SparkSession.setActiveSession(java_session)
         if java_session.sessionState().dataSourceManager().dataSourceExists(DirectKafkaDataSource.name()):
             return
-        if _follow_queries(spark):
-            spark.dataSource.register(ListenedDataSource.of_this_driver(_time_zone(spark)))
-            return
+        source = ListenedDataSource if _follow_queries(spark) else DirectKafkaDataSource
+        with run_by_this_command(spark.sparkContext):
+            spark.dataSource.register(source.of_this_driver(_time_zone(spark)))
+        return
     spark.dataSource.register(DirectKafkaDataSource.of_this_driver(_time_zone(spark)))
 
 
