@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import logging
 import math
 import subprocess
 import sys
@@ -76,11 +77,15 @@ def test_an_arrow_transform_is_counted_as_a_query_is(world: World, web: Web, tmp
 
 
 @pytest.mark.slow
-def test_the_structured_engine_has_the_same_counts(world: World, web: Web, tmp_path: Path) -> None:
+def test_the_structured_engine_has_the_same_counts(
+    world: World, web: Web, tmp_path: Path, caplog: pytest.LogCaptureFixture
+) -> None:
+    caplog.set_level(logging.INFO, logger="directkafka")
     world.pipeline(engine="structured", checkpoint=tmp_path / "checkpoint").run()
+    assert world.numbers() == list(range(COUNT))
     samples = web.samples("numbers")
     store = PostgresSink(world.dsn, "records").store
-    assert samples["directkafka_rows_written_total", (store.identity, "records")] == COUNT
+    assert samples.get(("directkafka_rows_written_total", (store.identity, "records"))) == COUNT, samples
     assert samples["directkafka_records_read_total", (world.topic,)] == COUNT
     assert samples["directkafka_generation", ()] == 1
     assert web.lag(world, 0) == (0, 0)
