@@ -65,6 +65,8 @@ def main() -> None:
         sys.path[0] = str(Path.cwd())
     worker_daemon.remove_zip()
     if module == _SPARK_S_DAEMON:
+        # Spark sets it for tasks, not for plans. With it numpy starts no threads, which a fork would leave behind.
+        os.environ.setdefault("OMP_NUM_THREADS", "1")
         worker_daemon.preload(*arguments[:1])
     sys.argv = [module, *arguments]
     runpy.run_module(module, run_name="__main__", alter_sys=True)

@@ -19,6 +19,7 @@ from directkafka.spark.python_command import NAME, run_by_this_command
 from directkafka.spark.worker_daemon import without_zip
 
 COMMAND = Path(sys.executable).with_name(NAME)
+WORLD = {name: value for name, value in os.environ.items() if name != "OMP_NUM_THREADS"}
 #: Prints what ``python -m`` gives a module.
 MODULE = "import json, sys; print(json.dumps([__name__, sys.argv[1:], sys.path]))"
 
@@ -31,7 +32,7 @@ def run(*arguments: str, folder: Path, **environment: str) -> str:
     done = subprocess.run(
         [COMMAND, *arguments],
         cwd=folder,
-        env={**os.environ, **environment},
+        env={**WORLD, **environment},
         capture_output=True,
         text=True,
         timeout=60,
@@ -51,22 +52,11 @@ def test_spark_runs_the_command_for_what_it_is_given_in_the_block(master: str, m
     assert context.pythonExec == sys.executable
 
 
-@pytest.mark.parametrize(
-    ("master", "python", "platform"),
-    [
-        ("yarn", sys.executable, "linux"),
-        ("spark://host:7077", sys.executable, "linux"),
-        ("local[2]", "/another/python", "linux"),
-        ("local[2]", sys.executable, "darwin"),
-    ],
-)
-def test_elsewhere_spark_runs_what_it_would(
-    master: str, python: str, platform: str, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setattr(sys, "platform", platform)
-    context = context_of(master, python)
+def test_where_imports_may_not_be_forked_spark_runs_what_it_would() -> None:
+    """tests/unit/spark/test_settings.py has the places."""
+    context = context_of("spark://host:7077")
     with run_by_this_command(context):
-        assert context.pythonExec == python
+        assert context.pythonExec == sys.executable
 
 
 def test_without_the_command_spark_runs_what_it_would(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
@@ -96,6 +86,14 @@ def test_a_module_of_a_spark_that_pip_did_not_install_comes_from_its_zip_file(tm
     with zipfile.ZipFile(zip_file, "w") as archive:
         archive.writestr("in_zip.py", "print(__file__)")
     assert run("-m", "in_zip", folder=tmp_path, PYTHONPATH=str(zip_file)) == f"{zip_file}/in_zip.py\n"
+
+
+@pytest.mark.parametrize(("given", "seen"), [({}, "1"), ({"OMP_NUM_THREADS": "4"}, "4")], ids=["unset", "set"])
+def test_numpy_starts_no_threads_in_a_daemon_before_it_forks(given: dict[str, str], seen: str, tmp_path: Path) -> None:
+    (tmp_path / "pyspark").mkdir()
+    (tmp_path / "pyspark" / "__init__.py").touch()
+    (tmp_path / "pyspark" / "daemon.py").write_text("import os; print(os.environ['OMP_NUM_THREADS'])")
+    assert run("-m", "pyspark.daemon", "a.worker", folder=tmp_path, PYTHONPATH=str(tmp_path), **given) == f"{seen}\n"
 
 
 def test_all_else_is_python_s(tmp_path: Path) -> None:
