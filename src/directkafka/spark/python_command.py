@@ -1,13 +1,12 @@
-"""The command ``directkafka-python``: Python, as Spark runs it for the format on the driver's own machine.
+"""The command ``directkafka-python``: Python, as Spark runs it for the format's reads on the driver's own machine.
 
-Spark starts each Python process of a data source as ``PYTHON -m MODULE``, with ``pyspark.zip`` first on the import
-path: one that makes the source, one that plans a read, one for the offsets of each stream, and a daemon that forks the
-workers of tasks. Python keeps no bytecode for what it imports from a zip file, so each compiles PySpark anew, half a
-second of processor time. A setting names another daemon for tasks, and no setting names one for the others: all that
-a data source can say of them is which command is ``PYTHON``.
+Spark starts the Python processes of a data source as ``PYTHON -m MODULE``: a daemon that forks those that make the
+source, one for those that plan a read, one for the workers of tasks, and a process for the offsets of each stream. All
+compile PySpark from a zip file. A setting replaces the daemon of tasks
+(:mod:`directkafka.spark.worker_daemon`). For the others, a data source can only choose the command ``PYTHON``.
 
-This one takes the zip file off the import path, and has a daemon import what its children need before it forks them
-(:mod:`directkafka.spark.worker_daemon`). A session's other Python code runs as it did.
+This one takes PySpark from files, and has a daemon import what a read needs before it forks
+(:mod:`directkafka.spark.worker_imports`). A session's other Python code runs as it did.
 """
 
 from __future__ import annotations
@@ -21,21 +20,21 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING, Final
 
-from directkafka.spark import worker_daemon
+from directkafka.spark.worker_imports import preload, remove_zip
 
 if TYPE_CHECKING:
     from pyspark import SparkContext
 
 #: As it stands among the scripts of pyproject.toml.
 NAME: Final = "directkafka-python"
-_SPARK_S_DAEMON: Final = "pyspark.daemon"
+_PYSPARK_DAEMON: Final = "pyspark.daemon"
 
 
 @contextmanager
-def run_by_this_command(context: SparkContext) -> Iterator[None]:
-    """Let Spark run this command for what it is given in the block, where that may be, and else what it would run.
+def command_as_python(context: SparkContext) -> Iterator[None]:
+    """Let functions that are handed to the JVM in the block run by this command, if allowed; else by the usual Python.
 
-    PySpark notes a context's Python in each function that it hands to the JVM.
+    PySpark notes a context's Python in each function that it hands over.
 
     Args:
         context: the driver's.
@@ -56,17 +55,17 @@ def run_by_this_command(context: SparkContext) -> Iterator[None]:
 
 
 def main() -> None:
-    """Run ``-m MODULE ARGUMENT...`` as Python does, but PySpark from files; have Python itself run anything else."""
+    """Run ``-m MODULE ARGUMENT...`` with PySpark from files; become Python itself for anything else."""
     if len(sys.argv) < 3 or sys.argv[1] != "-m":
         os.execv(sys.executable, [sys.executable, *sys.argv[1:]])
     _, _, module, *arguments = sys.argv
     if not sys.flags.safe_path:
-        # The first entry is the command's folder. With -m it is the one where the program is started.
+        # Here it is the script's folder; with -m it is the working directory.
         sys.path[0] = str(Path.cwd())
-    worker_daemon.remove_zip()
-    if module == _SPARK_S_DAEMON:
-        # Spark sets it for tasks, not for plans. With it numpy starts no threads, which a fork would leave behind.
+    remove_zip()
+    if module == _PYSPARK_DAEMON:
+        # Spark sets it for tasks alone. At 1, numpy starts no threads; a fork would lose them.
         os.environ.setdefault("OMP_NUM_THREADS", "1")
-        worker_daemon.preload(*arguments[:1])
+        preload(*arguments[:1])
     sys.argv = [module, *arguments]
     runpy.run_module(module, run_name="__main__", alter_sys=True)

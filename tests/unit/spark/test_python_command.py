@@ -15,8 +15,9 @@ from typing import Any
 import pyspark
 import pytest
 
-from directkafka.spark.python_command import NAME, run_by_this_command
-from directkafka.spark.worker_daemon import without_zip
+from directkafka.spark.python_command import NAME, command_as_python
+from directkafka.spark.worker_daemon import MODULE as MODULE_OF_DAEMON
+from directkafka.spark.worker_imports import without_zip
 
 COMMAND = Path(sys.executable).with_name(NAME)
 WORLD = {name: value for name, value in os.environ.items() if name != "OMP_NUM_THREADS"}
@@ -46,7 +47,7 @@ def run(*arguments: str, folder: Path, **environment: str) -> str:
 def test_spark_runs_the_command_for_what_it_is_given_in_the_block(master: str, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(sys, "platform", "linux")
     context = context_of(master)
-    with suppress(ConnectionError), run_by_this_command(context):
+    with suppress(ConnectionError), command_as_python(context):
         assert context.pythonExec == str(COMMAND)
         raise ConnectionError("the JVM is gone")
     assert context.pythonExec == sys.executable
@@ -55,7 +56,7 @@ def test_spark_runs_the_command_for_what_it_is_given_in_the_block(master: str, m
 def test_where_imports_may_not_be_forked_spark_runs_what_it_would() -> None:
     """tests/unit/spark/test_settings.py has the places."""
     context = context_of("spark://host:7077")
-    with run_by_this_command(context):
+    with command_as_python(context):
         assert context.pythonExec == sys.executable
 
 
@@ -63,7 +64,7 @@ def test_without_the_command_spark_runs_what_it_would(monkeypatch: pytest.Monkey
     monkeypatch.setattr(sys, "platform", "linux")
     monkeypatch.setattr("sysconfig.get_path", lambda name: str(tmp_path / name))
     context = context_of("local[2]")
-    with run_by_this_command(context):
+    with command_as_python(context):
         assert context.pythonExec == sys.executable
 
 
@@ -94,6 +95,15 @@ def test_numpy_starts_no_threads_in_a_daemon_before_it_forks(given: dict[str, st
     (tmp_path / "pyspark" / "__init__.py").touch()
     (tmp_path / "pyspark" / "daemon.py").write_text("import os; print(os.environ['OMP_NUM_THREADS'])")
     assert run("-m", "pyspark.daemon", "a.worker", folder=tmp_path, PYTHONPATH=str(tmp_path), **given) == f"{seen}\n"
+
+
+@pytest.mark.parametrize("daemon", ["pyspark.daemon", MODULE_OF_DAEMON, "directkafka.sources.worker_daemon"])
+def test_every_daemon_that_may_be_named_runs_without_a_warning(daemon: str, tmp_path: Path) -> None:
+    (tmp_path / "pyspark").mkdir()
+    (tmp_path / "pyspark" / "__init__.py").touch()
+    (tmp_path / "pyspark" / "daemon.py").write_text("import sys; print(__name__, sys.argv[1:])")
+    world = {"PYTHONPATH": str(tmp_path), "PYTHONWARNINGS": "error"}
+    assert run("-m", daemon, "a.worker", folder=tmp_path, **world) == "__main__ ['a.worker']\n"
 
 
 def test_all_else_is_python_s(tmp_path: Path) -> None:

@@ -169,12 +169,14 @@ def _refuse_user_schema(schema: StructType, options: SourceOptions) -> None:
 def register(spark: SparkSession) -> None:
     """Make the format ``directkafka`` work: ``spark.read``, ``spark.readStream``, ``df.write`` and ``df.writeStream``.
 
+    With a ``local`` master on Linux, Spark runs the format's Python processes by the command ``directkafka-python``.
+
     Args:
         spark: the session; each further session of the application needs its own call. The session becomes the
             thread's active one, where Spark looks up the format of a write; a second call only does this again.
     """
     from directkafka.spark.datasource.source import DirectKafkaDataSource, ListenedDataSource
-    from directkafka.spark.python_command import run_by_this_command
+    from directkafka.spark.python_command import command_as_python
 
     java_session: Any = getattr(spark, "_jsparkSession", None)
     if java_session is not None:
@@ -184,7 +186,7 @@ def register(spark: SparkSession) -> None:
         if java_session.sessionState().dataSourceManager().dataSourceExists(DirectKafkaDataSource.name()):
             return
         source = ListenedDataSource if _follow_queries(spark) else DirectKafkaDataSource
-        with run_by_this_command(spark.sparkContext):
+        with command_as_python(spark.sparkContext):
             spark.dataSource.register(source.of_this_driver(_time_zone(spark)))
         return
     spark.dataSource.register(DirectKafkaDataSource.of_this_driver(_time_zone(spark)))

@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from directkafka.spark.worker_daemon import without_zip
+from directkafka.spark.worker_imports import without_zip
 
 
 @pytest.fixture
