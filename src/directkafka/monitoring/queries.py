@@ -58,11 +58,13 @@ class QueryStatuses:
         name = progress["name"] or progress["id"]
         with self._lock:
             query_status = self._statuses.get(name)
+            started = {status.view.pipeline: status for status in started_pipelines()}.get(name)
+            # Of one name, the pipeline's counts: Spark tells of a batch late, when that query may be over and a
+            # pipeline of its name may have begun.
+            if started is not None and started is not query_status:
+                started.sources = started.sources or tuple(sources)
+                return None
             if query_status is None:
-                for status in started_pipelines():
-                    if status.view.pipeline == name:
-                        status.sources = status.sources or tuple(sources)
-                        return None
                 query_status = self._statuses[name] = PipelineStatus(name, sources)
             self._names[progress["id"]] = name
         return query_status
