@@ -121,10 +121,10 @@ def _driver_work(sc: Any, partitions: int, repeat: int) -> list[Figure]:
         state.forget(ms - _KEPT_BATCHES)
         pickle.dumps(state)
 
-    def place() -> None:
+    def place_tasks() -> None:
         placed_rdd(sc, ranges(0), locations)
 
-    seconds = alternately({"place": place, "note": note}, repeat)
+    seconds = alternately({"place": place_tasks, "note": note}, repeat)
     names = {"place": "tasks are placed", "note": f"a state with {_KEPT_BATCHES} batches is pickled"}
     return [
         told(

@@ -42,8 +42,8 @@ class Example:
         self.world = {**os.environ, "JAVA_HOME": str(use_java()), "FOLDER": str(folder), **world}
 
     def run_and_crash_and_run(self, how: str = "kill") -> None:
-        assert self._run(CRASH=how) == {"kill": -signal.SIGKILL, "raise": 1}[how], self._said()
-        assert self._run() == 0, self._said()
+        assert self._run(CRASH=how) == {"kill": -signal.SIGKILL, "raise": 1}[how], self._log()
+        assert self._run() == 0, self._log()
 
     def _run(self, **world: str) -> int:
         with (self.folder / "log").open("ab") as log:
@@ -62,7 +62,7 @@ class Example:
                 # Its JVM outlives it by a moment; a second run must not meet it.
                 end_group(process.pid)
 
-    def _said(self) -> str:
+    def _log(self) -> str:
         return (self.folder / "log").read_text(errors="replace")[-5000:]
 
 

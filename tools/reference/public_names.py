@@ -51,17 +51,17 @@ def api() -> Iterator[str]:
     yield "## Names of modules"
     yield "Imported from the module that they are named with."
     for path in _IMPORTED:
-        yield from _documented(path, _found(path))
+        yield from _documented(path, _object_at(path))
     yield "## What a program is given"
     yield "Made by this library alone."
     for path in _GIVEN:
-        yield from _documented(path.rpartition(".")[2], _found(path), is_made=False)
+        yield from _documented(path.rpartition(".")[2], _object_at(path), is_made=False)
     yield "## Fixtures of pytest"
     yield "They are there wherever directkafka is installed; nothing is to be imported."
     yield items((f"`{name}`", prose(inspect.getdoc(getattr(plugin, name)) or "")) for name in plugin.__all__)
 
 
-def _found(path: str) -> Any:
+def _object_at(path: str) -> Any:
     module, _, name = path.rpartition(".")
     return getattr(importlib.import_module(module), name)
 

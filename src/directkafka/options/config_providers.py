@@ -18,7 +18,7 @@ from typing import Final
 from directkafka.options.spec import Mistakes, OptionSpec, RawOptions, shown
 from directkafka.options.texts import fault_of_pattern, fault_of_text
 
-__all__ = ["CONFIG_PROVIDERS", "PLACES", "ValueNotProvidedError", "value_at", "with_provided_values"]
+__all__ = ["CONFIG_PROVIDERS", "PROVIDED_VARIABLES", "ValueNotProvidedError", "value_at", "with_provided_values"]
 
 #: Providers by the name that pipeline files give them; Kafka's class for each.
 _CLASSES: Final = {
@@ -28,7 +28,7 @@ _CLASSES: Final = {
 }
 
 #: How a place is written, behind ``${``.
-PLACES: Final = rf"(?:{'|'.join(_CLASSES)}):[^}}]*"
+PROVIDED_VARIABLES: Final = rf"(?:{'|'.join(_CLASSES)}):[^}}]*"
 
 #: Longest file that is read; secrets are short, and a wrong path may name anything.
 _BYTES_MAX: Final = 1024 * 1024
@@ -44,7 +44,7 @@ CONFIG_PROVIDERS: Final = OptionSpec(
 _SETTING: Final = CONFIG_PROVIDERS.name
 
 #: ``${PROVIDER:PATH:KEY}`` and ``${PROVIDER:KEY}``. Source: ``ConfigTransformer.java``.
-_PLACE: Final = re.compile(r"\$\{([^}:]*):([^}]*)\}")
+_VARIABLE: Final = re.compile(r"\$\{([^}:]*):([^}]*)\}")
 
 
 class ValueNotProvidedError(ValueError):
@@ -177,7 +177,7 @@ def with_provided_values(given: RawOptions, environment: Mapping[str, str] | Non
         if name == _SETTING or name.startswith(f"{_SETTING}."):
             continue
         try:
-            texts[name] = _PLACE.sub(value, text)
+            texts[name] = _VARIABLE.sub(value, text)
         except ValueNotProvidedError as error:
             mistakes.add(given.error(name, str(error)))
     mistakes.raise_if_any()

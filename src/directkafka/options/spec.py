@@ -43,16 +43,16 @@ class Mistakes:
 
     def __init__(self, secrets: Sequence[str] = ()) -> None:
         self._secrets = secrets
-        self._found: list[OptionError] = []
+        self._errors: list[OptionError] = []
 
     def __bool__(self) -> bool:
         """Whether there is any."""
-        return bool(self._found)
+        return bool(self._errors)
 
     def add(self, error: OptionError) -> None:
         """One more; the same again is passed over."""
-        if str(error) not in map(str, self._found):
-            self._found.append(error)
+        if str(error) not in map(str, self._errors):
+            self._errors.append(error)
 
     @contextmanager
     def kept(self, where: str = "") -> Iterator[None]:
@@ -72,12 +72,12 @@ class Mistakes:
         Raises:
             OptionError: the first, with the others in its message.
         """
-        if self._found:
+        if self._errors:
             raise self.together()
 
     def together(self) -> OptionError:
         """The first, with the others in its message."""
-        first, *others = self._found
+        first, *others = self._errors
         also = [*first.also, *(line for other in others for line in str(other).split("\n"))]
         shown_also = tuple(masked(line, self._secrets) for line in _shortened(also))
         return replace(first, reason=masked(first.reason, self._secrets), also=shown_also)

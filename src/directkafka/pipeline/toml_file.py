@@ -22,7 +22,7 @@ from pydantic import BaseModel, ValidationError
 from pydantic_core import ErrorDetails
 
 from directkafka.errors import OptionError
-from directkafka.options.config_providers import CONFIG_PROVIDERS, PLACES, ValueNotProvidedError, value_at
+from directkafka.options.config_providers import CONFIG_PROVIDERS, PROVIDED_VARIABLES, ValueNotProvidedError, value_at
 from directkafka.options.spec import Mistakes
 from directkafka.options.texts import fault_of_text
 from directkafka.sinks.config import problems, reason_of
@@ -38,7 +38,7 @@ _TABLE = "table"
 #: Deeper than any name of a pipeline file, and far from what Python's own stack takes.
 _DEPTH_MAX: Final = 32
 
-_VARIABLE: Final = re.compile(rf"(\$+)\{{([A-Za-z_][A-Za-z0-9_]*|{PLACES})\}}")
+_VARIABLE: Final = re.compile(rf"(\$+)\{{([A-Za-z_][A-Za-z0-9_]*|{PROVIDED_VARIABLES})\}}")
 
 _NAME: Final = r"""(?:"(?:[^"\\]|\\.)*"|'[^']*'|[A-Za-z0-9_-]+)"""
 _NAMES: Final = rf"{_NAME}(?:\s*\.\s*{_NAME})*"
@@ -253,7 +253,7 @@ def sink_errors(
         return OptionError(option=".".join(names), where=file.where(*names), reason=reason)
 
     if not isinstance(section.get(TYPE, ""), str):
-        yield wrong(f"Input should be a valid string, {_found(section[TYPE])}", TYPE)
+        yield wrong(f"Input should be a valid string, {_found_type(section[TYPE])}", TYPE)
         return
     try:
         sink: Any = sink_type(section.get(TYPE))
@@ -261,7 +261,7 @@ def sink_errors(
         yield wrong(error.reason, TYPE)
         return
     if not isinstance(section.get(OUTPUT, ""), str):
-        yield wrong(f"Input should be a valid string, {_found(section[OUTPUT])}", OUTPUT)
+        yield wrong(f"Input should be a valid string, {_found_type(section[OUTPUT])}", OUTPUT)
     is_routed = _TABLE in sink.__pydantic_fields__ and not {TABLE_FROM, TABLES}.isdisjoint(section)
     yield from (wrong(reason, name) for name, reason in _routing_problems(section) if is_routed)
     rest = {name: value for name, value in section.items() if name not in own_names(is_routed=is_routed)}
@@ -284,7 +284,7 @@ def sink_errors(
             reason = reason_of(details, sink.__pydantic_fields__[argument])
             value = functools.reduce(operator.getitem, inner, arguments[argument])
             is_of_type = details["type"].endswith("_type") or details["type"] == "sequence_str"
-            yield wrong(f"{reason}, {_found(value)}" if is_of_type else reason, name, *inner)
+            yield wrong(f"{reason}, {_found_type(value)}" if is_of_type else reason, name, *inner)
 
 
 def _unknown_first(
@@ -334,11 +334,11 @@ def _option_error(details: ErrorDetails, content: Mapping[str, Any], file: TomlF
     elif location == ("sink",) and isinstance(value, Mapping):
         reason = "write [[sink]], in two brackets: there may be several"
     elif details["type"].endswith("_type"):
-        reason += f", {_found(value)}"
+        reason += f", {_found_type(value)}"
     return OptionError(option=option, where=where, reason=reason)
 
 
-def _found(value: object) -> str:
+def _found_type(value: object) -> str:
     return f"found {_TOML_TYPES.get(type(value), type(value).__name__)}"
 
 

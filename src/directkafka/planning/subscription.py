@@ -48,7 +48,7 @@ def select(strategy: Strategy, partitions_by_topic: Mapping[str, int], internal:
             )
         case TopicPattern(pattern):
             matching_topics = [
-                topic for topic in partitions_by_topic if topic not in internal and _is_found(pattern, topic)
+                topic for topic in partitions_by_topic if topic not in internal and _matches(pattern, topic)
             ]
             return Selection(partitions=_all_of(matching_topics, partitions_by_topic))
         case AssignedPartitions(partitions):
@@ -77,7 +77,7 @@ def reads(strategy: Strategy, topic: str) -> bool:
         case TopicNames(topics):
             return topic in topics
         case TopicPattern(pattern):
-            return _is_found(pattern, topic)
+            return _matches(pattern, topic)
         case AssignedPartitions(partitions):
             return any(partition.topic == topic for partition in partitions)
         case ChosenPartitions():
@@ -90,7 +90,7 @@ def _chosen(strategy: ChosenPartitions, topics: Mapping[str, int]) -> list[Topic
     return list_of(TopicPartition, strategy.choose(topics), option="choose", wanted="a list of TopicPartition")
 
 
-def _is_found(pattern: str, topic: str) -> bool:
+def _matches(pattern: str, topic: str) -> bool:
     return not is_ledger_topic(topic) and re.search(pattern, topic) is not None
 
 

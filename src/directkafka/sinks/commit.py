@@ -116,7 +116,7 @@ class LedgerStore(Store, Generic[Transaction]):
         except Exception as error:
             if isinstance(error, DirectKafkaError) or not self.is_undecided(error, was_asked=False):
                 raise
-            raise StoreUnavailableError(store=self.label, cause=_said(error)) from error
+            raise StoreUnavailableError(store=self.label, cause=_error_text(error)) from error
 
     def _move_rows(
         self, transaction: Transaction, entry: LedgerEntry, previous: LedgerEntry | None, writes: Sequence[Write]
@@ -200,7 +200,7 @@ class LedgerStore(Store, Generic[Transaction]):
         was_asked: bool,
     ) -> None:
         """Decide what became of a commit; returns when it was applied."""
-        message = _said(cause)
+        message = _error_text(cause)
         try:
             state = self.settled_state(entry, cause)
         except StoreError as error:
@@ -262,7 +262,7 @@ def when_available(work: Callable[[], Result], *, timeout_s: float, stop: Event 
     raise AssertionError("tenacity returns or raises")
 
 
-def _said(cause: BaseException) -> str:
+def _error_text(cause: BaseException) -> str:
     """What an error says of itself, in one line."""
     told = getattr(cause, "cause", "") or (cause.strerror if isinstance(cause, OSError) else "") or cause
     return " ".join(str(told).split())

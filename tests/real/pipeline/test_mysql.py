@@ -92,7 +92,7 @@ def test_a_file_s_pipeline_runs_and_its_dead_letters_are_replayed(
     shown = DeadLetters(MySQLSink(harness.dsn, "rejected").dead_letters(), "numbers")
     assert shown.count() == len(ROUND)
     assert shown.common_reasons(1_000) == {f"{number} is round": 1 for number in ROUND}
-    assert [letter.value for letter in shown.some(9, bytes_max=1, reason="50 is round")] == [b"5"]
+    assert [letter.value for letter in shown.examples(9, bytes_max=1, reason="50 is round")] == [b"5"]
 
     mended = pipeline("CAST(value AS STRING) = '50'")
     summary = mended.replay()

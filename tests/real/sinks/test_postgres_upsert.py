@@ -22,7 +22,7 @@ pytestmark = pytest.mark.real
 BOTH_WAYS = pytest.mark.parametrize("inline_bytes_max", [1 << 20, 0], ids=["inline", "staged"])
 
 
-def found(connection: psycopg.Connection[Any], columns: str = "*") -> list[tuple[Any, ...]]:
+def flights(connection: psycopg.Connection[Any], columns: str = "*") -> list[tuple[Any, ...]]:
     return connection.execute(f"SELECT {columns} FROM flights ORDER BY 1").fetchall()  # type: ignore[arg-type]
 
 
@@ -37,7 +37,7 @@ def test_columns_that_the_dataframe_lacks_are_left_as_they_are(
     connection.execute("INSERT INTO flights (id, gate, seen) VALUES (1, 'A', 7)")
     sink = PostgresSink(database, "flights", "upsert", ["id"], inline_bytes_max=inline_bytes_max)
     run(job, sink, pa.table({"id": [1, 2], "gate": ["B", "C"]}))
-    assert found(connection) == [(1, "B", 7, 2), (2, "C", 1, 4)]
+    assert flights(connection) == [(1, "B", 7, 2), (2, "C", 1, 4)]
 
 
 @BOTH_WAYS
@@ -47,7 +47,7 @@ def test_a_row_that_is_all_key_is_put_once(
     sink = PostgresSink(database, "flights", "upsert", ["id", "day"], inline_bytes_max=inline_bytes_max)
     for _ in range(2):
         run(job, sink, pa.table({"id": [1, 2, 1], "day": ["Mon", None, "Mon"]}))
-    assert found(connection) == [(1, "Mon"), (2, None)]
+    assert flights(connection) == [(1, "Mon"), (2, None)]
 
 
 @BOTH_WAYS
@@ -58,13 +58,13 @@ def test_an_order_of_two_columns_is_compared_from_the_left(
         database, "flights", "upsert", ["id"], order=["day", "offset"], inline_bytes_max=inline_bytes_max
     )
     run(job, sink, pa.table({"id": [1, 1, 1], "day": [2, 3, 3], "offset": [9, 1, 2], "gate": ["A", "B", "C"]}))
-    assert found(connection) == [(1, 3, 2, "C")]
+    assert flights(connection) == [(1, 3, 2, "C")]
     run(job, sink, pa.table({"id": [1], "day": [3], "offset": [1], "gate": ["older"]}))
-    assert found(connection) == [(1, 3, 2, "C")]
+    assert flights(connection) == [(1, 3, 2, "C")]
     run(job, sink, pa.table({"id": [1], "day": [3], "offset": [2], "gate": ["as old, but later"]}))
-    assert found(connection, "gate") == [("as old, but later",)]
+    assert flights(connection, "gate") == [("as old, but later",)]
     run(job, sink, pa.table({"id": [1], "day": [4], "offset": [0], "gate": ["newer"]}))
-    assert found(connection, "gate") == [("newer",)]
+    assert flights(connection, "gate") == [("newer",)]
 
 
 def test_a_null_in_the_table_s_order_is_older_than_anything(
@@ -74,7 +74,7 @@ def test_a_null_in_the_table_s_order_is_older_than_anything(
     connection.execute("INSERT INTO flights VALUES (1, NULL, 'A')")
     run(job, PostgresSink(database, "flights", "upsert", ["id"], order=["day"]),
         pa.table({"id": [1], "day": [-5], "gate": ["B"]}))  # fmt: skip
-    assert found(connection) == [(1, -5, "B")]
+    assert flights(connection) == [(1, -5, "B")]
 
 
 def test_a_double_key_is_named_with_its_values(database: str, connection: psycopg.Connection[Any], job: Job) -> None:
@@ -84,7 +84,7 @@ def test_a_double_key_is_named_with_its_values(database: str, connection: psycop
         run(job, sink, rows)
     assert """3 rows of one batch have the key the "id" = 2, day = 'Mon'""" in caught.value.detail
     assert "order = [...]" in caught.value.detail
-    assert found(connection) == []
+    assert flights(connection) == []
 
 
 def test_an_upsert_needs_a_unique_index(database: str, connection: psycopg.Connection[Any]) -> None:
@@ -115,7 +115,7 @@ def test_pipelines_that_share_keys_wait_for_each_other_and_never_in_a_circle(
     assert results == [None, None]
     once = sum(numbers)
     expected = {"ignore": (400 * batches, batches * once), "upsert": (400, once), "merge": (400, 2 * batches * once)}
-    assert found(connection, "count(*), sum(n)") == [expected[mode]]
+    assert flights(connection, "count(*), sum(n)") == [expected[mode]]
 
 
 def test_a_reader_sees_the_old_table_or_the_new_one(
@@ -137,4 +137,4 @@ def test_a_reader_sees_the_old_table_or_the_new_one(
     done.set()
     thread.join()
     assert seen <= {(1000,), (10,)}
-    assert found(connection, "count(*)") == [(10,)]
+    assert flights(connection, "count(*)") == [(10,)]

@@ -19,7 +19,7 @@ Settings = Callable[[dict[str, object]], None]
 INTERVAL_S = 0.3
 
 
-def place(record: dk.ConsumerRecord) -> Place:
+def place_of(record: dk.ConsumerRecord) -> Place:
     return record.topic, record.partition, record.offset
 
 
@@ -32,12 +32,12 @@ class Collected:
 
     def __init__(self) -> None:
         self.ranges: list[tuple[OffsetRange, ...]] = []
-        self.found: list[Any] = []
+        self.records: list[Any] = []
 
     def add(self, rdd: RDD[Any]) -> None:
         ranges, records = dk.offset_ranges(rdd), rdd.collect()
         self.ranges.append(ranges)
-        self.found += records
+        self.records += records
 
     def of(self, stream: DStream[Any]) -> Collected:
         # Spark counts the arguments of a function's code, and a method's has one more.
@@ -45,8 +45,8 @@ class Collected:
         return self
 
     def wait_for(self, count: int) -> list[Any]:
-        until(lambda: len(self.found) >= count, f"{count} items, found {len(self.found)}")
-        return self.found
+        until(lambda: len(self.records) >= count, f"{count} items, found {len(self.records)}")
+        return self.records
 
     def not_empty(self) -> list[tuple[OffsetRange, ...]]:
         return [ranges for ranges in self.ranges if ranges]

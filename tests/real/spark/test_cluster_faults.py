@@ -18,7 +18,7 @@ from pyspark.sql.streaming import StreamingQuery
 from pyspark.streaming import StreamingContext
 from tests.real.kafka.cluster import heal, partition_of, place_on
 from tests.real.kafka.logs import consume, create_topic_again, delete_records, produce, set_topic_config, start_offset
-from tests.real.spark.dstreams import Collected, Settings, place, running
+from tests.real.spark.dstreams import Collected, Settings, place_of, running
 from tests.real.spark.queries import failure_of
 from tests.waiting import WAIT_S, until
 
@@ -250,7 +250,7 @@ def test_a_direct_stream_goes_on_with_the_new_leader(
     """Tasks of batches that were planned before look the new leader up themselves."""
     settings({"spark.streaming.kafka.maxRatePerPartition": 2_000})
     params = {"bootstrap.servers": cluster.bootstrap_servers, "auto.offset.reset": "earliest"}
-    seen = Collected().of(dk.create_direct_stream(context, dk.Subscribe(flights, params)).map(place))
+    seen = Collected().of(dk.create_direct_stream(context, dk.Subscribe(flights, params)).map(place_of))
     with running(context):
         seen.wait_for(1)
         cluster.kill(partition_of(cluster.bootstrap_servers, flights).leader)

@@ -18,7 +18,7 @@ from pyspark.streaming import StreamingContext
 from tests.processes import child_that_runs, suspend
 from tests.real.kafka.cluster import lose_log
 from tests.real.kafka.logs import create_topic_again, end_offset, produce
-from tests.real.spark.dstreams import Collected, place
+from tests.real.spark.dstreams import Collected, place_of
 from tests.real.spark.queries import Output, failure_of
 from tests.waiting import until
 
@@ -123,7 +123,7 @@ def test_a_direct_stream_tells_the_loss(broker: KafkaBroker, filled: str, contex
     stream = dk.create_direct_stream(
         context, dk.Subscribe([filled], params), trigger=lambda _: 0 if is_cut.is_set() else 1_000
     )
-    collected = Collected().of(stream.map(place))
+    collected = Collected().of(stream.map(place_of))
     context.start()
     collected.wait_for(BEFORE)
     cut_and_grow(broker, filled)

@@ -17,7 +17,7 @@ from py4j.protocol import Py4JJavaError
 from pyspark import RDD, SparkContext
 from pyspark.streaming import StreamingContext
 from tests.real.kafka.logs import add_partitions, admin, end_transaction, produce, transactional
-from tests.real.spark.dstreams import INTERVAL_S, Collected, Place, place, places, running
+from tests.real.spark.dstreams import INTERVAL_S, Collected, Place, place_of, places, running
 from tests.real.spark.test_starts import commit
 from tests.waiting import WAIT_S, until
 
@@ -40,7 +40,7 @@ def test_several_topics_are_read_from_the_earliest_offset_each_record_once(
     for topic in topics:
         for partition in range(2):
             produce(servers, topic, [b"before"] * 20, partition=partition)
-    seen = Collected().of(dk.create_direct_stream(context, dk.Subscribe(topics, params)).map(place))
+    seen = Collected().of(dk.create_direct_stream(context, dk.Subscribe(topics, params)).map(place_of))
     with running(context):
         seen.wait_for(80)
         for topic in topics:
@@ -76,7 +76,7 @@ def test_a_pattern_finds_topics_that_come_later(
 ) -> None:
     prefix = create_topic(1)
     stream = dk.create_direct_stream(context, dk.SubscribePattern(f"^{prefix}", params))
-    seen = Collected().of(stream.map(place))
+    seen = Collected().of(stream.map(place_of))
     produce(servers, prefix, [b"x"] * 3)
     with running(context):
         seen.wait_for(3)
@@ -94,7 +94,7 @@ def test_the_latest_offset_is_taken_when_the_first_batch_is_planned(
     context: StreamingContext, servers: str, hundred: str
 ) -> None:
     params = {"bootstrap.servers": servers, "auto.offset.reset": "largest"}
-    seen = Collected().of(dk.create_direct_stream(context, dk.Subscribe(hundred, params)).map(place))
+    seen = Collected().of(dk.create_direct_stream(context, dk.Subscribe(hundred, params)).map(place_of))
     with running(context):
         until(lambda: seen.ranges, "a first batch")
         produce(servers, hundred, [b"new"] * 7)
@@ -110,7 +110,7 @@ def test_a_stream_starts_at_the_offsets_that_are_given_and_at_the_reset_elsewher
 ) -> None:
     partitions = [TopicPartition(hundred, 0), TopicPartition(hundred, 1)]
     strategy = dk.Assign(partitions, params, {TopicPartition(hundred, 0): 42})
-    seen = Collected().of(dk.create_direct_stream(context, strategy).map(place))
+    seen = Collected().of(dk.create_direct_stream(context, strategy).map(place_of))
     with running(context):
         records = seen.wait_for(58)
     assert Counter(records) == Counter(places(hundred, 50) - {(hundred, 0, offset) for offset in range(42)})
@@ -122,7 +122,7 @@ def test_a_group_s_offsets_count_before_the_reset(
 ) -> None:
     commit(servers, "a-group-of-" + hundred, hundred, {1: 48})
     strategy = dk.Subscribe([hundred], params | {"group.id": "a-group-of-" + hundred})
-    seen = Collected().of(dk.create_direct_stream(context, strategy).map(place))
+    seen = Collected().of(dk.create_direct_stream(context, strategy).map(place_of))
     with running(context):
         records = seen.wait_for(52)
     assert Counter(records) == Counter(places(hundred, 50) - {(hundred, 1, offset) for offset in range(48)})
@@ -145,7 +145,7 @@ def test_partitions_that_are_added_start_where_the_reset_says_with_a_warning(
             released.wait()
         return rdd
 
-    stream = dk.create_direct_stream(context, dk.Subscribe(topic, params)).map(place)
+    stream = dk.create_direct_stream(context, dk.Subscribe(topic, params)).map(place_of)
     seen = Collected().of(stream)
     stream.transform(hold).foreachRDD(lambda rdd: None)
     with running(context), caplog.at_level(logging.WARNING, "directkafka"):
@@ -203,14 +203,14 @@ def test_ranges_are_to_be_had_in_transform_and_foreach_rdd_and_lost_after_a_shuf
 def test_all_outputs_of_a_batch_have_the_same_records(
     context: StreamingContext, params: dict[str, object], servers: str, hundred: str
 ) -> None:
-    stream = dk.create_direct_stream(context, dk.Subscribe(hundred, params), message_handler=place)
+    stream = dk.create_direct_stream(context, dk.Subscribe(hundred, params), message_handler=place_of)
     first, second = Collected().of(stream), Collected().of(stream.map(lambda record: record))
     with running(context):
         for _ in range(5):
             produce(servers, hundred, [b"more"] * 10, partition=1)
         first.wait_for(150)
         second.wait_for(150)
-    assert first.found == second.found
+    assert first.records == second.records
     assert first.ranges[: len(second.ranges)] == second.ranges[: len(first.ranges)]
 
 
@@ -237,7 +237,9 @@ def test_two_streams_are_united(
 ) -> None:
     other = create_topic(1)
     produce(servers, other, [b"x"] * 10)
-    streams = [dk.create_direct_stream(context, dk.Subscribe(topic, params)).map(place) for topic in (hundred, other)]
+    streams = [
+        dk.create_direct_stream(context, dk.Subscribe(topic, params)).map(place_of) for topic in (hundred, other)
+    ]
     records: list[Place] = []
     context.union(*streams).foreachRDD(lambda rdd: records.extend(rdd.collect()))
     with running(context):
@@ -268,7 +270,7 @@ def test_the_batch_s_records_are_in_spark_s_own_figures(
 def test_a_context_that_is_started_twice_reads_each_record_once_and_a_second_one_is_refused(
     context: StreamingContext, params: dict[str, object], sc: SparkContext, hundred: str
 ) -> None:
-    seen = Collected().of(dk.create_direct_stream(context, dk.Subscribe(hundred, params)).map(place))
+    seen = Collected().of(dk.create_direct_stream(context, dk.Subscribe(hundred, params)).map(place_of))
     second = StreamingContext(sc, INTERVAL_S)  # type: ignore[arg-type]
     Collected().of(dk.create_direct_stream(second, dk.Subscribe(hundred, params)))
     with running(context):
@@ -292,7 +294,7 @@ def test_the_records_of_ranges_with_gaps_are_counted_in_an_output(
         end_transaction(servers, topic, producer.commit_transaction)
     stream = dk.create_direct_stream(context, dk.Subscribe(topic, params))
     counted: list[tuple[int, tuple[int, ...]]] = []
-    stream.map(place).foreachRDD(lambda rdd: counted.append((rdd.count(), dk.record_counts(rdd))))
+    stream.map(place_of).foreachRDD(lambda rdd: counted.append((rdd.count(), dk.record_counts(rdd))))
     with running(context):
         until(lambda: counted, "a batch")
     assert counted[0] == (6, (6,)), "of 9 offsets"

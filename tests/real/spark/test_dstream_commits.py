@@ -11,7 +11,7 @@ import pytest
 from pyspark import RDD, SparkContext
 from pyspark.streaming import StreamingContext
 from tests.real.kafka.logs import produce
-from tests.real.spark.dstreams import INTERVAL_S, Place, place, places, running
+from tests.real.spark.dstreams import INTERVAL_S, Place, place_of, places, running
 from tests.waiting import until
 
 import directkafka as dk
@@ -90,7 +90,7 @@ def test_a_stream_goes_on_from_its_group_without_loss(
 
 
 def keep(stream: DirectStream, rdd: RDD[Any], records: list[Place]) -> None:
-    records += rdd.map(place).collect()
+    records += rdd.map(place_of).collect()
     stream.commit_async(dk.offset_ranges(rdd))
 
 

@@ -196,7 +196,7 @@ def test_a_stream_stands_still_when_spark_drops_a_batch_that_another_output_coul
         context.awaitTermination(60)
     until(lambda: len(tries) >= 12, "Spark asks for the next batches")
     context.stop(stopSparkContext=False)
-    assert collected.found == [], "nothing behind the batch that Spark has dropped"
+    assert collected.records == [], "nothing behind the batch that Spark has dropped"
 
 
 @pytest.mark.slow

@@ -11,7 +11,7 @@ import pytest
 from pyspark import RDD
 from pyspark.streaming import StreamingContext
 from tests.real.kafka.logs import produce
-from tests.real.spark.dstreams import Collected, Settings, place, places, running
+from tests.real.spark.dstreams import Collected, Settings, place_of, places, running
 from tests.waiting import until
 
 import directkafka as dk
@@ -32,7 +32,7 @@ def test_topics_of_very_different_volume_get_their_share_of_each_batch(
     produce(servers, large, [b"x"] * 3_000)
     produce(servers, small, [b"y"] * 30)
     settings({BACKPRESSURE: True, "spark.streaming.backpressure.initialRate": 2_000})
-    seen = Collected().of(dk.create_direct_stream(context, dk.Subscribe([large, small], params)).map(place))
+    seen = Collected().of(dk.create_direct_stream(context, dk.Subscribe([large, small], params)).map(place_of))
     with running(context):
         records = seen.wait_for(3_030)
     assert Counter(records) == Counter(places(large, 3_000, partitions=1) | places(small, 30, partitions=1))
@@ -45,7 +45,7 @@ def test_no_batch_has_more_than_the_maximum_rate_and_nothing_is_left_out(
     context: StreamingContext, params: dict[str, object], hundred: str, settings: Settings
 ) -> None:
     settings({"spark.streaming.kafka.maxRatePerPartition": 50})
-    seen = Collected().of(dk.create_direct_stream(context, dk.Subscribe(hundred, params)).map(place))
+    seen = Collected().of(dk.create_direct_stream(context, dk.Subscribe(hundred, params)).map(place_of))
     with running(context):
         records = seen.wait_for(100)
     assert Counter(records) == Counter(places(hundred, 50))
@@ -62,7 +62,7 @@ def test_a_partition_may_have_a_rate_of_its_own(
     context: StreamingContext, params: dict[str, object], hundred: str
 ) -> None:
     stream = dk.create_direct_stream(context, dk.Subscribe(hundred, params), per_partition_config=OnlyThird())
-    seen = Collected().of(stream.map(place))
+    seen = Collected().of(stream.map(place_of))
     with running(context):
         seen.wait_for(100)
     assert seen.ranges[0] == (OffsetRange(hundred, 0, 0, 6), OffsetRange(hundred, 1, 0, 50))
@@ -77,14 +77,14 @@ def test_backpressure_starts_at_the_initial_rate_and_follows_what_batches_could_
     produce(servers, topic, [b"x"] * 3000)
     # Neither the controller's lowest rate, which is 100, nor what a first batch without any limit would have.
     settings({BACKPRESSURE: True, "spark.streaming.backpressure.initialRate": 200})
-    seen = Collected().of(dk.create_direct_stream(context, dk.Subscribe(topic, params)).map(place))
+    seen = Collected().of(dk.create_direct_stream(context, dk.Subscribe(topic, params)).map(place_of))
     with running(context):
         seen.wait_for(3000)
     sizes = [sum(offset_range.count() for offset_range in ranges) for ranges in seen.not_empty()]
     assert sizes[0] == 60
     # Up on an idle machine; on a busy one, where a batch takes longer than the interval, down.
     assert any(size != 60 for size in sizes[1:-1])
-    assert len(seen.found) == 3000
+    assert len(seen.records) == 3000
 
 
 @pytest.mark.slow
@@ -123,7 +123,7 @@ def test_a_trigger_says_which_of_spark_s_batches_have_records(
         return 0 if (moment.backlog or 0) >= 20 else 50
 
     stream = dk.create_direct_stream(context, dk.Subscribe(hundred, params), trigger=twenty_wait)
-    seen = Collected().of(stream.map(place))
+    seen = Collected().of(stream.map(place_of))
     with running(context):
         seen.wait_for(100)
         produce(servers, hundred, [b"late"] * 10, partition=0)

@@ -8,7 +8,7 @@ from collections.abc import Callable, Iterable, Mapping
 import pytest
 from pyspark.streaming import StreamingContext
 from tests.real.kafka.logs import produce
-from tests.real.spark.dstreams import Collected, Place, place, running
+from tests.real.spark.dstreams import Collected, Place, place_of, running
 
 import directkafka as dk
 from directkafka import TopicPartition
@@ -46,11 +46,11 @@ def test_a_strategy_of_one_s_own_reads_what_it_chooses_from_a_duration_back(
     context: StreamingContext, params: dict[str, object], old_and_new: str
 ) -> None:
     reset = params | {"auto.offset.reset": "by_duration:PT1H"}
-    stream = dk.create_direct_stream(context, Chosen(old_and_new, reset), message_handler=place)
+    stream = dk.create_direct_stream(context, Chosen(old_and_new, reset), message_handler=place_of)
     collected = Collected().of(stream)
     with running(context):
         collected.wait_for(20)
-    assert set(collected.found) == newer(old_and_new, 0, 2)
+    assert set(collected.records) == newer(old_and_new, 0, 2)
 
 
 @pytest.mark.slow
@@ -62,10 +62,10 @@ def test_each_partition_may_start_at_a_position_of_its_own_and_the_group_counts_
         cluster.commit(f"group-{old_and_new}", {places[1]: 15})
     reset = params | {"auto.offset.reset": "by_duration:PT1H", "group.id": f"group-{old_and_new}"}
     strategy = dk.Subscribe(old_and_new, reset, {places[0]: "-3"})
-    collected = Collected().of(dk.create_direct_stream(context, strategy, message_handler=place))
+    collected = Collected().of(dk.create_direct_stream(context, strategy, message_handler=place_of))
     with running(context):
         collected.wait_for(18)
     expected = {(old_and_new, 0, offset) for offset in range(17, 20)} | {
         (old_and_new, 1, offset) for offset in range(15, 20)
     }
-    assert set(collected.found) == expected | newer(old_and_new, 2)
+    assert set(collected.records) == expected | newer(old_and_new, 2)

@@ -48,7 +48,7 @@ def whole(topic: str, count: int = 50, partitions: int = 2) -> list[OffsetRange]
     return [OffsetRange(topic, number, 0, count) for number in range(partitions)]
 
 
-def place(record: ConsumerRecord) -> tuple[int, int]:
+def place_of(record: ConsumerRecord) -> tuple[int, int]:
     return record.partition, record.offset
 
 
@@ -60,7 +60,7 @@ def test_the_records_are_those_that_another_client_reads(
     sc: SparkContext, params: dict[str, object], servers: str, hundred: str
 ) -> None:
     records = dk.create_rdd(sc, params, whole(hundred)).collect()
-    assert [place(record) for record in records] == [
+    assert [place_of(record) for record in records] == [
         (partition, offset) for partition in (0, 1) for offset in range(50)
     ]
     for partition in (0, 1):
@@ -84,7 +84,7 @@ def test_partition_i_is_range_i_whatever_the_order(sc: SparkContext, params: dic
     rdd = dk.create_rdd(sc, params, ranges)
     assert dk.offset_ranges(rdd) == tuple(ranges)
     partitions = rdd.mapPartitionsWithIndex(
-        lambda number, records: [(number, [place(record) for record in records])]
+        lambda number, records: [(number, [place_of(record) for record in records])]
     ).collect()
     assert partitions == [
         (0, [(1, offset) for offset in range(10, 20)]),
@@ -98,7 +98,7 @@ def test_a_range_has_all_its_records_and_none_behind_its_end(
     sc: SparkContext, params: dict[str, object], hundred: str, start: int, end: int
 ) -> None:
     rdd = dk.create_rdd(sc, params, [OffsetRange(hundred, 0, start, end)])
-    assert rdd.map(place).collect() == [(0, offset) for offset in range(start, end)]
+    assert rdd.map(place_of).collect() == [(0, offset) for offset in range(start, end)]
     assert (rdd.count(), rdd.isEmpty()) == (end - start, start == end)
 
 
@@ -131,7 +131,7 @@ def test_a_task_may_look_up_its_range_in_foreach_partition(
         context = TaskContext.get()
         assert context is not None
         mine = ranges[context.partitionId()]
-        assert [place(record) for record in records] == [(mine.partition, offset) for offset in range(50)]
+        assert [place_of(record) for record in records] == [(mine.partition, offset) for offset in range(50)]
         seen.add(1)
 
     rdd.foreachPartition(check)
@@ -179,16 +179,16 @@ def test_computing_it_again_gives_the_same_records_whatever_has_come_since(
     sc: SparkContext, params: dict[str, object], servers: str, hundred: str
 ) -> None:
     rdd = dk.create_rdd(sc, params, whole(hundred))
-    before = rdd.map(place).collect()
+    before = rdd.map(place_of).collect()
     produce(servers, hundred, [b"later"] * 20, partition=1)
-    assert rdd.map(place).collect() == before
+    assert rdd.map(place_of).collect() == before
     assert rdd.union(rdd).count() == 200
 
 
 def test_handlers_run_over_records_or_over_arrow_batches(
     sc: SparkContext, params: dict[str, object], hundred: str
 ) -> None:
-    by_record = dk.create_rdd(sc, params, whole(hundred), message_handler=place)
+    by_record = dk.create_rdd(sc, params, whole(hundred), message_handler=place_of)
     assert by_record.collect() == [(partition, offset) for partition in (0, 1) for offset in range(50)]
     assert by_record.count() == 100
     by_batch = dk.create_rdd(sc, params, whole(hundred), arrow_handler=lambda batch: batch.column("offset").to_pylist())
@@ -266,7 +266,7 @@ def test_take_goes_on_to_further_ranges_until_it_has_enough(
 ) -> None:
     ranges = [OffsetRange(hundred, 0, 50, 50), OffsetRange(hundred, 0, 48, 50), OffsetRange(hundred, 1, 0, 3)]
     rdd = dk.create_rdd(sc, params, ranges)
-    assert [place(record) for record in rdd.take(4)] == [(0, 48), (0, 49), (1, 0), (1, 1)]
+    assert [place_of(record) for record in rdd.take(4)] == [(0, 48), (0, 49), (1, 0), (1, 1)]
     assert len(rdd.take(100)) == 5
     assert rdd.take(0) == []
 
@@ -373,7 +373,7 @@ def test_wrong_arguments_are_told_at_once(spark: SparkSession, params: dict[str,
     with pytest.raises(OptionError, match="Spark Connect has no RDDs"):
         dk.create_rdd(spark, params, whole(hundred))  # type: ignore[arg-type]
     with pytest.raises(OptionError, match="give one of them"):
-        dk.create_rdd(sc, params, whole(hundred), message_handler=place, arrow_handler=rows_of)
+        dk.create_rdd(sc, params, whole(hundred), message_handler=place_of, arrow_handler=rows_of)
     with pytest.raises(OptionError, match="expected a function, found str"):
         dk.create_rdd(sc, params, whole(hundred), arrow_handler="rows")  # type: ignore[arg-type]
     with pytest.raises(OptionError, match=r"bootstrap\.servers"):
@@ -425,7 +425,7 @@ def test_a_broker_that_is_not_there_is_told_while_it_is_waited_for_and_then_name
 
 def test_ranges_are_known_until_a_shuffle(sc: SparkContext, params: dict[str, object], hundred: str) -> None:
     rdd = dk.create_rdd(sc, params, whole(hundred))
-    made = rdd.map(place).filter(lambda position: position[1] > 3).mapPartitions(lambda them: them)
+    made = rdd.map(place_of).filter(lambda position: position[1] > 3).mapPartitions(lambda them: them)
     assert dk.offset_ranges(made) == tuple(whole(hundred))
     for dealt in (made.reduceByKey(max), made.repartition(3), made.coalesce(1), rdd.union(rdd)):
         with pytest.raises(OptionError, match="has no offset ranges any more"):

@@ -26,31 +26,33 @@ class Cluster:
         return {each.topic_partition: each.from_offset if each.from_offset < self.end - 1 else None for each in ranges}
 
 
-def found(cluster: Cluster, *, earliest: int = 0, latest: int = 20, known: Any = None) -> RecordsInLog:
+def records_of_range(cluster: Cluster, *, earliest: int = 0, latest: int = 20, known: Any = None) -> RecordsInLog:
     seen_now = snapshot({PLACE: seen(earliest=earliest, latest=latest)})
     return records_in_log(cluster, seen_now, [RANGE], known)[RANGE]  # type: ignore[arg-type]
 
 
 def test_a_range_that_is_there_whole_has_a_record_for_each_offset_at_most() -> None:
-    assert found(Cluster()) == RecordsInLog(records_max=7, first_at_ms=2, last_at_ms=8)
+    assert records_of_range(Cluster()) == RecordsInLog(records_max=7, first_at_ms=2, last_at_ms=8)
 
 
 def test_of_a_range_whose_beginning_was_deleted_the_rest_counts() -> None:
-    assert found(Cluster(), earliest=6) == RecordsInLog(records_max=3, first_at_ms=6, last_at_ms=8)
+    assert records_of_range(Cluster(), earliest=6) == RecordsInLog(records_max=3, first_at_ms=6, last_at_ms=8)
 
 
 def test_of_a_range_that_was_deleted_nothing_is_there() -> None:
-    assert found(Cluster(), earliest=9) == RecordsInLog(records_max=0)
+    assert records_of_range(Cluster(), earliest=9) == RecordsInLog(records_max=0)
 
 
 def test_the_last_record_is_looked_for_before_the_marker_at_the_end() -> None:
-    assert found(Cluster(end=9)) == RecordsInLog(records_max=7, first_at_ms=2, last_at_ms=7)
+    assert records_of_range(Cluster(end=9)) == RecordsInLog(records_max=7, first_at_ms=2, last_at_ms=7)
 
 
 def test_what_is_known_is_not_asked_for_again_and_counted_anew() -> None:
     cluster = Cluster()
-    known = {RANGE: found(cluster)}
+    known = {RANGE: records_of_range(cluster)}
     asked = cluster.asked
-    assert found(cluster, earliest=6, known=known) == RecordsInLog(records_max=3, first_at_ms=2, last_at_ms=8)
-    assert found(cluster, known={}) == RecordsInLog(records_max=7)
+    assert records_of_range(cluster, earliest=6, known=known) == RecordsInLog(
+        records_max=3, first_at_ms=2, last_at_ms=8
+    )
+    assert records_of_range(cluster, known={}) == RecordsInLog(records_max=7)
     assert cluster.asked == asked

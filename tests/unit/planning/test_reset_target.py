@@ -10,11 +10,11 @@ from directkafka.planning.reset_target import Listed, ShiftBy, TopicChoice, chos
 from directkafka.snapshot import ClusterSnapshot, PartitionSnapshot
 
 
-def place(topic: str, partition: int) -> TopicPartition:
+def topic_partition(topic: str, partition: int) -> TopicPartition:
     return TopicPartition(topic, partition)
 
 
-AIR, SEA = [place("air", 0), place("air", 1)], [place("sea", 0)]
+AIR, SEA = [topic_partition("air", 0), topic_partition("air", 1)], [topic_partition("sea", 0)]
 
 SNAPSHOT = ClusterSnapshot(
     cluster_id="c",
@@ -33,7 +33,7 @@ SNAPSHOT = ClusterSnapshot(
     [
         ([], [*AIR, *SEA]),
         (["air"], AIR),
-        (["sea", "air:1"], [place("air", 1), place("sea", 0)]),
+        (["sea", "air:1"], [topic_partition("air", 1), topic_partition("sea", 0)]),
         (["air:1,0,1"], AIR),
     ],
 )
@@ -43,9 +43,9 @@ def test_all_that_is_read_is_reset_or_what_is_chosen(choices: list[str], chosen:
 
 
 def test_of_a_list_those_that_are_listed_and_chosen() -> None:
-    listed = Listed({place("air", 0): 7, place("sea", 0): 8})
-    assert chosen_partitions([], listed, SNAPSHOT) == (place("air", 0), place("sea", 0))
-    assert chosen_partitions([TopicChoice("sea")], listed, SNAPSHOT) == (place("sea", 0),)
+    listed = Listed({topic_partition("air", 0): 7, topic_partition("sea", 0): 8})
+    assert chosen_partitions([], listed, SNAPSHOT) == (topic_partition("air", 0), topic_partition("sea", 0))
+    assert chosen_partitions([TopicChoice("sea")], listed, SNAPSHOT) == (topic_partition("sea", 0),)
 
 
 @pytest.mark.parametrize(
@@ -53,8 +53,8 @@ def test_of_a_list_those_that_are_listed_and_chosen() -> None:
     [
         ([TopicChoice("rail")], Earliest(), "does not read rail-0; it reads air, sea"),
         ([TopicChoice("air", (0, 7))], Earliest(), "does not read air-7; it reads air, sea"),
-        ([], Listed({place("air", 9): 1}), "does not read air-9; it reads air, sea"),
-        ([TopicChoice("sea")], Listed({place("air", 0): 1}), "have no partition that could be reset"),
+        ([], Listed({topic_partition("air", 9): 1}), "does not read air-9; it reads air, sea"),
+        ([TopicChoice("sea")], Listed({topic_partition("air", 0): 1}), "have no partition that could be reset"),
     ],
 )
 def test_what_is_not_read_cannot_be_reset(choices: list[TopicChoice], to: object, message: str) -> None:
@@ -71,9 +71,9 @@ def test_a_choice_that_is_none_is_refused(text: str) -> None:
 
 
 def test_a_shift_counts_from_where_the_pipeline_is_or_would_begin_and_never_goes_below_zero() -> None:
-    current = {place("air", 0): 12, place("sea", 0): 3}
+    current = {topic_partition("air", 0): 12, topic_partition("sea", 0): 3}
     assert reset_positions(ShiftBy(-5), [*AIR, *SEA], current, SNAPSHOT).partitions == {
-        place("air", 0): Exact(7), place("air", 1): Exact(0), place("sea", 0): Exact(0),
+        topic_partition("air", 0): Exact(7), topic_partition("air", 1): Exact(0), topic_partition("sea", 0): Exact(0),
     }  # fmt: skip
 
 

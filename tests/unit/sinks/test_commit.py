@@ -114,12 +114,12 @@ class Rows:
     name = "rows"
 
     def __init__(self, row_count: int | BaseException) -> None:
-        self.found = row_count
+        self.row_count = row_count
 
     def apply(self, transaction: Transaction, batch: BatchAttempt, reports: Sequence[TaskReport]) -> int:
-        if isinstance(self.found, BaseException):
-            raise self.found
-        return self.found
+        if isinstance(self.row_count, BaseException):
+            raise self.row_count
+        return self.row_count
 
 
 ENTRY = LedgerEntry(pipeline="flights", generation=1, lineage="l", batch_id=0, progress=())

@@ -119,13 +119,13 @@ def _of_keytab(error: Any, login: KerberosLogin, words: str) -> TicketError | No
     if number in _NO_TICKET:
         return TicketError(
             f"the keytab {keytab} has no key of {principal}",
-            f"Correct the principal, its realm too, in kafka.{_place_of_principal(login)}; klist -k shows whose keys "
+            f"Correct the principal, its realm too, in kafka.{_principal_option(login)}; klist -k shows whose keys "
             "the keytab has",
         )
     if number == _Fault.CLIENT_UNKNOWN:
         return TicketError(
             f"the KDC does not know {principal} ({words})",
-            f"Correct the principal, its realm too, in kafka.{_place_of_principal(login)}, or add it to the KDC",
+            f"Correct the principal, its realm too, in kafka.{_principal_option(login)}, or add it to the KDC",
         )
     if number in _OTHER_KEY:
         return TicketError(
@@ -145,12 +145,12 @@ def _of_cache(error: Any, login: KerberosLogin, words: str) -> TicketError | Non
     if number == _Fault.CACHE_NO_MATCH:
         return TicketError(
             f"the ticket in {cache} is not one of {login.principal}",
-            f"{_KINIT}, for this principal, or correct it in kafka.{_place_of_principal(login)}",
+            f"{_KINIT}, for this principal, or correct it in kafka.{_principal_option(login)}",
         )
     return None
 
 
-def _place_of_principal(login: KerberosLogin) -> str:
+def _principal_option(login: KerberosLogin) -> str:
     """The option in which the principal stands."""
     return login.setting if login.setting.endswith("jaas.config") else PRINCIPAL.name
 

@@ -56,7 +56,7 @@ class _Turns:
 
     def __init__(self) -> None:
         self._lock = threading.Lock()
-        self._places = threading.BoundedSemaphore(_WAITING_MAX + 1)
+        self._turns = threading.BoundedSemaphore(_WAITING_MAX + 1)
 
     @contextmanager
     def taken(self) -> Iterator[None]:
@@ -65,7 +65,7 @@ class _Turns:
         Raises:
             BusyError: too many wait, or the one before takes too long.
         """
-        if not self._places.acquire(blocking=False):
+        if not self._turns.acquire(blocking=False):
             raise BusyError
         try:
             if not self._lock.acquire(timeout=_TURN_S):
@@ -75,7 +75,7 @@ class _Turns:
             finally:
                 self._lock.release()
         finally:
-            self._places.release()
+            self._turns.release()
 
 
 class Details:
@@ -116,7 +116,7 @@ class Details:
             if not dead_letters.is_there:
                 return _no_dead_letters("none yet")
             reasons = dead_letters.common_reasons(_REASONS_MAX)
-            examples = dead_letters.some(_DEAD_LETTERS_MAX, bytes_max=_VALUE_BYTES_MAX, reason=reason)
+            examples = dead_letters.examples(_DEAD_LETTERS_MAX, bytes_max=_VALUE_BYTES_MAX, reason=reason)
             count = dead_letters.count()
         return {
             "note": "",

@@ -35,8 +35,8 @@ from directkafka.pipeline.execution.rejection import (
     RECORD,
     TOLD,
     kept_columns,
+    unbound_dead_letters,
     unnamed_records,
-    without_place,
 )
 from directkafka.sinks.api import Sink
 
@@ -53,7 +53,7 @@ _ROW_BYTES: Final = 64
 _OF_ROW: Final = "directkafka_rejected_"
 
 #: Marks a record that was found.
-_FOUND: Final = "directkafka_found"
+_MATCHED: Final = "directkafka_found"
 
 
 @dataclass(frozen=True, slots=True)
@@ -166,7 +166,7 @@ def divert(outputs: Mapping[str, DataFrame], source: Records, sink: Sink | None,
         rejecting[DEAD_LETTERS] = outputs[DEAD_LETTERS]
     if sink is None:
         if rejecting:
-            raise without_place(next(iter(rejecting)))
+            raise unbound_dead_letters(next(iter(rejecting)))
         return kept
     columns = kept_columns(source.as_they_came.columns)
     rejecting = {name: work.keep(frame) for name, frame in rejecting.items()}
@@ -202,11 +202,11 @@ def _dead_letters(records: DataFrame, rejected: list[DataFrame], work: Work) -> 
     if size.is_few:
         records = records.join(f.broadcast(reasons.drop(TOLD)), on=is_the_record, how="left_semi")
     # Spark has no idea how much a source gives, takes it for little, and would send that to every task.
-    records = records.withColumn(_FOUND, f.lit(True)).hint("merge")
+    records = records.withColumn(_MATCHED, f.lit(True)).hint("merge")
     joined = reasons.hint("merge").join(records, on=is_the_record, how="left")
     # A row that names no record of the batch would be lost here, row and record alike.
-    reason = f.when(f.col(_FOUND), f.col(TOLD)).otherwise(f.raise_error(_unknown()).cast("string"))
-    return joined.select(*(name for name in records.columns if name != _FOUND), reason.alias(TOLD))
+    reason = f.when(f.col(_MATCHED), f.col(TOLD)).otherwise(f.raise_error(_unknown()).cast("string"))
+    return joined.select(*(name for name in records.columns if name != _MATCHED), reason.alias(TOLD))
 
 
 def is_surely_empty(dead_letters: DataFrame) -> bool:

@@ -33,7 +33,7 @@ _KEPT: Final = (*RECORD, "timestamp", "key", "value", "headers", REPLAYS)
 HEADER: Final = "directkafka."
 
 
-def without_place(output: str) -> TransformError:
+def unbound_dead_letters(output: str) -> TransformError:
     """The error of a pipeline that rejects records and has no place for them."""
     return TransformError(
         source=f"output {output!r}",

@@ -221,7 +221,7 @@ class DeadLetters:
         with self.table.opened() as rows:
             return int(rows(self._sql("count", chosen=chosen), parameters)[0][0])
 
-    def some(self, limit: int, *, bytes_max: int, reason: str | None = None) -> tuple[DeadLetter, ...]:
+    def examples(self, limit: int, *, bytes_max: int, reason: str | None = None) -> tuple[DeadLetter, ...]:
         """Some dead letters, sorted by topic, partition and offset; changes nothing.
 
         Args:
@@ -237,7 +237,12 @@ class DeadLetters:
         micros = self.table.dialect.micros.format('"timestamp"') if "timestamp" in self._columns else "NULL"
         beginning = self.table.dialect.beginning.format('"value"', bytes_max)
         statement = self._sql(
-            "some", chosen=chosen, limit=int(limit), timestamp=micros, value=beginning, reason_max=REASON_CHARACTERS_MAX
+            "examples",
+            chosen=chosen,
+            limit=int(limit),
+            timestamp=micros,
+            value=beginning,
+            reason_max=REASON_CHARACTERS_MAX,
         )
         with self.table.opened() as rows:
             dead_letter_rows = rows(statement, parameters)

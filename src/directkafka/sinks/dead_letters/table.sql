@@ -24,7 +24,7 @@ SELECT substr("reason", 1, {reason_max}) AS beginning, count(*) FROM {target} WH
 -- For people: how many there are.
 SELECT count(*) FROM {target} WHERE {chosen};
 
--- name: some
+-- name: examples
 -- For people: some dead letters of this selection, whichever are found first, with the beginnings of their values.
 SELECT {record}, {timestamp}, substr("reason", 1, {reason_max}), {value}, octet_length("value")
   FROM {target} WHERE {chosen} LIMIT {limit};

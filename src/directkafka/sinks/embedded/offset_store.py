@@ -127,9 +127,9 @@ class DuckDBOffsets(FileOffsets):
 
     def translate(self, error: Exception) -> DirectKafkaError | None:
         """By the error's class, and for a file's own errors by its words."""
-        from directkafka.sinks.embedded.file.duckdb_connection import said
+        from directkafka.sinks.embedded.file.duckdb_connection import as_database_error
 
-        told = said(error)
+        told = as_database_error(error)
         if told is None:
             return None
         cause = self._locked() if told.is_locked else told.message

@@ -64,7 +64,7 @@ def move_rows(connection: FileConnection, plan: FilePlan, rows: StagedRows) -> i
     if plan.mode.deletes is not None:
         Deleter(connection, plan, batch).truncate()
     _refuse_nulls(connection, plan, batch)
-    taken = _place(connection, plan, batch)
+    taken = _write_rows(connection, plan, batch)
     if plan.mode.adds_rows:
         _check_taken(plan, sent=count, taken=taken)
     elif plan.triggers and plan.mode.key:
@@ -119,7 +119,7 @@ def _check_keys(connection: FileConnection, plan: FilePlan, batch: str) -> None:
     _check_taken(plan, sent=sent, taken=taken)
 
 
-def _place(connection: FileConnection, plan: FilePlan, batch: str) -> int:
+def _write_rows(connection: FileConnection, plan: FilePlan, batch: str) -> int:
     match plan.mode.name:
         case "ignore":
             return _ignore(connection, plan, batch)

@@ -69,7 +69,7 @@ class SinkPlan:
         return quoted(free_name("directkafka_attempt", self.columns))
 
     @property
-    def place_sql(self) -> str:
+    def row_number_sql(self) -> str:
         """A staging table's column that counts rows as they came."""
         return quoted(free_name("directkafka_place", self.columns))
 
@@ -81,7 +81,7 @@ class SinkPlan:
     @property
     def staging_definitions_sql(self) -> str:
         """The columns of a staging table: the target's and our own."""
-        own = (f"{self.attempt_sql} binary(16) NOT NULL", f"{self.place_sql} bigint AUTO_INCREMENT PRIMARY KEY")
+        own = (f"{self.attempt_sql} binary(16) NOT NULL", f"{self.row_number_sql} bigint AUTO_INCREMENT PRIMARY KEY")
         return ", ".join((*self.definitions, *own))
 
     def insert_sql(self, table: str, *, with_attempt: bool) -> str:

@@ -98,7 +98,7 @@ class SinkPlan:
         return self._own("directkafka_attempt")
 
     @property
-    def place_sql(self) -> sql.Identifier:
+    def row_number_sql(self) -> sql.Identifier:
         """A staging table's column that counts the rows of an attempt as they came; for mode ignore alone."""
         return self._own("directkafka_place")
 
@@ -116,7 +116,7 @@ class SinkPlan:
         ]
         columns.append(sql.SQL("{} uuid NOT NULL").format(self.attempt_sql))
         if self.mode.name == "ignore":
-            columns.append(sql.SQL("{} bigint GENERATED ALWAYS AS IDENTITY").format(self.place_sql))
+            columns.append(sql.SQL("{} bigint GENERATED ALWAYS AS IDENTITY").format(self.row_number_sql))
         return sql.SQL(", ").join(columns)
 
     def copy_sql(self, table: sql.Identifier, *, with_attempt: bool) -> sql.Composed:

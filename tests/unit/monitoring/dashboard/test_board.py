@@ -11,7 +11,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from tests.unit.monitoring.dashboard.test_conditions import AT_MS, LIMITS, found, position
+from tests.unit.monitoring.dashboard.test_conditions import AT_MS, LIMITS, observed, position
 from tests.waiting import until
 
 from directkafka.monitoring.dashboard.board import Board, BoardPipeline
@@ -37,41 +37,41 @@ class Given:
 
 
 def kept(*observations: Observation) -> dict[str, Any]:
-    pipeline = BoardPipeline("numbers", Given(found()))
+    pipeline = BoardPipeline("numbers", Given(observed()))
     for number, observation in enumerate(observations):
         pipeline.add(replace(observation, at_ms=AT_MS + number * SPACED_MS), LIMITS)
     return pipeline.whole()
 
 
 def test_rates_are_those_between_two_observations() -> None:
-    whole = kept(found(records=100, rows=10), found(records=600, rows=20))
+    whole = kept(observed(records=100, rows=10), observed(records=600, rows=20))
     assert (whole["records_per_s"], whole["rows_per_s"]) == (100, 2)
     assert whole["history"]["records_per_s"] == [None, 100]
 
 
 def test_a_pipeline_that_was_set_back_has_no_negative_rate() -> None:
-    assert kept(found(records=600), found(records=100))["records_per_s"] == 0
+    assert kept(observed(records=600), observed(records=100))["records_per_s"] == 0
 
 
 def test_while_nothing_can_be_observed_the_last_that_was_known_is_shown() -> None:
-    whole = kept(found(position(5, 2.0), records=1), Observation(at_ms=0, error="StoreError: gone"))
+    whole = kept(observed(position(5, 2.0), records=1), Observation(at_ms=0, error="StoreError: gone"))
     assert (whole["condition"], whole["because"]) == ("unknown", "StoreError: gone")
     assert (whole["lag"], whole["batch_id"], whole["records_per_s"]) == (5, 3, None)
     assert whole["history"]["lag"] == [5, None]
     # The rate after it is that of the whole time.
-    again = kept(found(records=1), Observation(at_ms=0, error="StoreError: gone"), found(records=101))
+    again = kept(observed(records=1), Observation(at_ms=0, error="StoreError: gone"), observed(records=101))
     assert again["records_per_s"] == 10
 
 
 def test_a_pipeline_that_was_never_observed_is_told_as_such() -> None:
-    whole = BoardPipeline("numbers", Given(found())).whole()
+    whole = BoardPipeline("numbers", Given(observed())).whole()
     assert (whole["condition"], whole["because"], whole["lag"]) == ("starting", "not observed yet", None)
 
 
 def of_ledger(batch_id: int, current: int, **changes: Any) -> Observation:
     """What a ledger tells: offsets, and no count of records."""
     given = {"lineage": "first", "committed_at_ms": AT_MS + batch_id, "rows": 10 * batch_id, **changes}
-    return found(position(0, 0.0, current=current), batch_id=batch_id, **given)
+    return observed(position(0, 0.0, current=current), batch_id=batch_id, **given)
 
 
 def test_the_batches_of_a_ledger_are_those_since_the_last_look() -> None:
@@ -85,7 +85,7 @@ def test_the_batches_of_a_ledger_are_those_since_the_last_look() -> None:
 
 
 def test_what_was_never_seen_before_is_not_taken_for_records_that_were_read() -> None:
-    never = found(batch_id=None, generation=None, positions=())
+    never = observed(batch_id=None, generation=None, positions=())
     far = of_ledger(1, 5_000_000_000)
     gone = Observation(at_ms=0, error="StoreError: gone")
     for before in (never, gone):
@@ -107,9 +107,9 @@ def test_a_partition_that_is_new_does_not_count_up_to_its_offset() -> None:
 
 
 def test_a_pipeline_that_could_not_be_observed_for_long_is_unknown() -> None:
-    pipeline = BoardPipeline("numbers", Given(found()))
+    pipeline = BoardPipeline("numbers", Given(observed()))
     pipeline.set_interval(5)
-    pipeline.add(replace(found(), at_ms=int(time.time() * 1000) - 60_000), LIMITS)
+    pipeline.add(replace(observed(), at_ms=int(time.time() * 1000) - 60_000), LIMITS)
     summary = pipeline.summary()
     assert summary["condition"] == "unknown"
     assert "could not be observed for 6" in summary["because"]
@@ -122,13 +122,13 @@ def test_the_batches_of_this_process_come_with_their_times() -> None:
         )
         for number in range(3)
     )
-    whole = kept(found(batches=batches[:1]), found(batches=batches))
+    whole = kept(observed(batches=batches[:1]), observed(batches=batches))
     assert [(batch["batch_id"], batch["write_ms"]) for batch in whole["batches"]] == [(0, 2), (1, 2), (2, 2)]
 
 
 def test_the_partitions_that_are_furthest_behind_come_first() -> None:
     lags = [3, None, 9, 9, 0]
-    whole = kept(found(*(position(lag, 1.0, number=number) for number, lag in enumerate(lags))))
+    whole = kept(observed(*(position(lag, 1.0, number=number) for number, lag in enumerate(lags))))
     assert [each["partition"] for each in whole["positions"]] == [2, 3, 0, 1, 4]
     assert (whole["lag"], whole["partitions"]) == (21, 5)
 
@@ -164,7 +164,7 @@ def test_a_pipeline_that_starts_in_this_process_appears_and_so_does_each_batch(b
 
 def test_who_closes_a_board_closes_its_observers() -> None:
     board = Board({}, limits=LIMITS)
-    observer = Given(found())
+    observer = Given(observed())
     board._pipelines["numbers"] = BoardPipeline("numbers", observer)
     board.close()
     assert observer.closed == 1
@@ -172,7 +172,7 @@ def test_who_closes_a_board_closes_its_observers() -> None:
 
 def test_while_nobody_looks_pipelines_are_observed_less_often_and_at_once_when_somebody_does() -> None:
     board = Board({}, limits=LIMITS, every_s=1.0)
-    pipeline = board._pipelines["numbers"] = BoardPipeline("numbers", Given(found()))
+    pipeline = board._pipelines["numbers"] = BoardPipeline("numbers", Given(observed()))
     board._requested_s -= 3_600
     taken, _ = board._take()
     assert taken is pipeline
@@ -191,7 +191,7 @@ def test_an_observer_that_hangs_holds_up_no_request(board: Board, monkeypatch: p
     def observe(_: object) -> Observation:
         hangs.set()
         released.wait(30)
-        return found()
+        return observed()
 
     monkeypatch.setattr("directkafka.monitoring.dashboard.observers.LedgerObserver.observe", observe)
     hung = Board({"of a file": Path("numbers.toml")}, limits=LIMITS)
@@ -217,7 +217,7 @@ def test_an_observer_with_a_fault_is_told_and_goes_on(
         tried.append(1)
         if len(tried) == 1:
             raise ZeroDivisionError
-        return found()
+        return observed()
 
     monkeypatch.setattr("directkafka.monitoring.dashboard.observers.LedgerObserver.observe", observe)
     board = Board({"of a file": Path("numbers.toml")}, limits=LIMITS, every_s=0.05)

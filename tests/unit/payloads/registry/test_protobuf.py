@@ -141,17 +141,17 @@ def test_the_columns_are_those_of_a_registered_message(server: RegistryServer) -
     server.add_text(7, own, references=[reference], **PROTOBUF)
     server.add_version_text("places", "1", 3, imported, **PROTOBUF)
 
-    def found(**more: str) -> Payload:
+    def payload_of(**more: str) -> Payload:
         options = {"value.format": "protobuf", "value.registry.url": server.url, **more}
         [payload] = with_reader_schemas(read_payloads(RawOptions.read(options)), ["clicks"])
         return payload
 
-    assert found().type.simple_string() == "struct<at:struct<name:string>>"
-    assert found(**{"value.message": "B"}).type.simple_string() == "struct<b:int>"
-    assert found(**{"value.registry.message": "B"}).type.simple_string() == "struct<b:int>"
+    assert payload_of().type.simple_string() == "struct<at:struct<name:string>>"
+    assert payload_of(**{"value.message": "B"}).type.simple_string() == "struct<b:int>"
+    assert payload_of(**{"value.registry.message": "B"}).type.simple_string() == "struct<b:int>"
     client = RegistryClient(Registry(urls=(server.url,), option="value.registry.url"))
     record = framed(7, FIRST, b"\x0a\x03\x0a\x01p")
-    decoder = RegisteredDecoder(columns_of(found()), client, HEADER)
+    decoder = RegisteredDecoder(columns_of(payload_of()), client, HEADER)
     assert decoder.decode(pa.array([record], pa.binary())).to_pylist() == [{"at": {"name": "p"}}]
 
 

@@ -28,7 +28,7 @@ STORE = "letters' store"
 TASKS = range_tasks((0, 8), (10, 8))
 
 
-def place(offset: int, topic: str = "t0") -> RecordPlace:
+def place_at(offset: int, topic: str = "t0") -> RecordPlace:
     return RecordPlace(topic, 0, offset)
 
 
@@ -88,10 +88,10 @@ class FakeBySpark:
 
 
 def test_what_fails_is_set_apart_and_the_rest_is_written(letters: list[Any]) -> None:
-    inner = Inner(bad=[place(3), place(12, "t1")])
+    inner = Inner(bad=[place_at(3), place_at(12, "t1")])
     written = isolating_writer(inner).write(attempt(), TASKS, stores=[STORE])
     assert written.set_apart == ("t0-0@3", "t1-0@12")
-    assert letters == [{place(3): "TransformError: t0-0@3", place(12, "t1"): "TransformError: t1-0@12"}]
+    assert letters == [{place_at(3): "TransformError: t0-0@3", place_at(12, "t1"): "TransformError: t1-0@12"}]
     assert inner.written[-1] == [each for each in offsets_of(TASKS) if each not in inner.bad]
     assert [report.rows for report in written.reports[0][1]] == [2]
 
@@ -152,14 +152,14 @@ def refused_commits(writer: IsolatingWriter, bad: Collection[RecordPlace], inner
 
 def test_what_a_store_refuses_is_found_though_the_next_batch_is_written_meanwhile(letters: list[Any]) -> None:
     inner = Inner()
-    written = refused_commits(isolating_writer(inner), [place(2), place(15, "t1")], inner, rounds=4)
+    written = refused_commits(isolating_writer(inner), [place_at(2), place_at(15, "t1")], inner, rounds=4)
     assert set(written.set_apart) == {"t0-0@2", "t1-0@15"}
 
 
 def test_a_letter_that_is_refused_is_not_looked_for_for_ever(letters: list[Any]) -> None:
     """The batch has one record, which is set apart already."""
     tasks = range_tasks((0, 1))
-    writer = isolating_writer(Inner(bad=[place(0)]))
+    writer = isolating_writer(Inner(bad=[place_at(0)]))
     writer.write(attempt(), tasks, stores=[STORE])
     error = RowRejectedError(store=STORE, sink="letters", detail="no")
     with pytest.raises(RowRejectedError):
@@ -179,7 +179,7 @@ def test_a_stop_ends_a_search(letters: list[Any]) -> None:
     stop = threading.Event()
     stop.set()
     with pytest.raises(StopAsked):
-        isolating_writer(Inner(bad=[place(3)]), stop=stop).write(attempt(), TASKS, stores=[STORE])
+        isolating_writer(Inner(bad=[place_at(3)]), stop=stop).write(attempt(), TASKS, stores=[STORE])
 
 
 def entry(*set_apart: str) -> LedgerEntry:
@@ -192,9 +192,9 @@ def test_a_store_that_lacks_a_batch_goes_without_the_same_records_and_no_others(
     writer: Any = isolating_writer(inner)
     written = write_again(writer, entry("t0-0@3"), attempt(), TASKS, [STORE])
     assert written.set_apart == ("t0-0@3",)
-    assert place(3) not in inner.written[0]
-    assert "when the batch was first tried" in letters[0][place(3)]
-    inner.bad = [place(4)]
+    assert place_at(3) not in inner.written[0]
+    assert "when the batch was first tried" in letters[0][place_at(3)]
+    inner.bad = [place_at(4)]
     with pytest.raises(TransformError):
         write_again(writer, entry("t0-0@3"), attempt(), TASKS, [STORE])
 

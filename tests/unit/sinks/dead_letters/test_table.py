@@ -93,14 +93,14 @@ def test_dead_letters_come_back_as_the_records_that_they_were(sink: Sink) -> Non
 def test_some_letters_are_told_with_the_beginnings_of_their_values(sink: Sink) -> None:
     fill(sink, [10, 3, 2_000_000])
     dead_letters = dead_letters_of(sink)
-    letters = dead_letters.some(5, bytes_max=4)
+    letters = dead_letters.examples(5, bytes_max=4)
     assert [(letter.topic, letter.partition, letter.offset, letter.reason) for letter in letters] == [
         ("air", 0, 0, "new"), ("air", 0, 1, "new"), ("air", 0, 2, "new"),
     ]  # fmt: skip
     assert [(len(letter.value or b""), letter.byte_count) for letter in letters] == [(4, 10), (3, 3), (4, 2_000_000)]
-    assert len(dead_letters.some(1, bytes_max=4)) == 1
-    assert dead_letters.some(5, bytes_max=4, reason="ne") == ()
-    assert len(dead_letters.some(5, bytes_max=4, reason="new")) == 3
+    assert len(dead_letters.examples(1, bytes_max=4)) == 1
+    assert dead_letters.examples(5, bytes_max=4, reason="ne") == ()
+    assert len(dead_letters.examples(5, bytes_max=4, reason="new")) == 3
     assert dead_letters.count() == 3
 
 
@@ -112,7 +112,7 @@ def test_reasons_are_told_by_their_beginnings_the_most_common_first(sink: Sink) 
         connection.rows("UPDATE rejected SET reason = 'once' WHERE \"offset\" = 2")
     dead_letters = dead_letters_of(sink)
     assert dead_letters.common_reasons(2) == {"new": 3, long[:500]: 2}
-    assert [letter.offset for letter in dead_letters.some(9, bytes_max=1, reason=long[:500])] == [0, 1]
+    assert [letter.offset for letter in dead_letters.examples(9, bytes_max=1, reason=long[:500])] == [0, 1]
 
 
 def test_a_batch_ends_at_its_number_of_letters_or_of_bytes(sink: Sink, monkeypatch: pytest.MonkeyPatch) -> None:

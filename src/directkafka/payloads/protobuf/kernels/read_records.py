@@ -161,7 +161,7 @@ def _start(nodes: Any, program: Any, message: int, row: int, constants: int) -> 
 
 
 @helper
-def _found(program: Any, message: int, line: int, number: int) -> int:
+def _line_of_field(program: Any, message: int, line: int, number: int) -> int:
     """The line of a field; -1 if there is none. Fields come in the order of their numbers as often as not."""
     first, count = program[message + FIELDS], program[message + FIELD_COUNT]
     behind = first + count * FIELD_SIZE
@@ -297,7 +297,7 @@ def _run(nodes: Any, program: Any, frames: Any, constants: int, state: State) ->
                 state = _close(frames, State(state.message, state.row, at, state.end, line, state.depth, 0))
                 continue
             at = NO_GROUP
-        field_line = _found(program, state.message, line, number) if at >= 0 else -1
+        field_line = _line_of_field(program, state.message, line, number) if at >= 0 else -1
         if field_line < 0:
             room = 1 + state.depth * FRAME_FIELDS
             at = skip(number, kind, at, state.end, frames, room) if at >= 0 else at

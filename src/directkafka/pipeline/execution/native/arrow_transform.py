@@ -44,7 +44,7 @@ _KEPT: Final = {
 }  # fmt: skip
 _DECIMAL_DIGITS_MAX: Final = 38
 #: The columns that name a record.
-_PLACE: Final = {"topic": pa.string(), "partition": pa.int32(), "offset": pa.int64()}
+_RECORD_COLUMNS: Final = {"topic": pa.string(), "partition": pa.int32(), "offset": pa.int64()}
 
 
 @dataclass(frozen=True, slots=True)
@@ -155,12 +155,14 @@ def _names_others(rows: pa.RecordBatch, batch: pa.RecordBatch) -> bool:
     if rows.num_rows == 0 or any(
         name not in held.schema.names or held.schema.field(name).type != kind
         for held in (rows, batch)
-        for name, kind in _PLACE.items()
+        for name, kind in _RECORD_COLUMNS.items()
     ):
         return False
     return any(
         pc.less(row_bounds["min"], there["min"]).as_py() or pc.greater(row_bounds["max"], there["max"]).as_py()
-        for row_bounds, there in ((pc.min_max(rows.column(name)), pc.min_max(batch.column(name))) for name in _PLACE)
+        for row_bounds, there in (
+            (pc.min_max(rows.column(name)), pc.min_max(batch.column(name))) for name in _RECORD_COLUMNS
+        )
     )
 
 

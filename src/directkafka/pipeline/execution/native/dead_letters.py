@@ -27,8 +27,8 @@ from directkafka.pipeline.execution.rejection import (
     RECORD,
     TOLD,
     kept_columns,
+    unbound_dead_letters,
     unnamed_records,
-    without_place,
 )
 from directkafka.sinks.api import Sink
 
@@ -126,7 +126,7 @@ def diverted(schemas: Schemas, dead_letters: pa.Schema | None) -> dict[str, pa.S
     diverted_schemas = {name: schema for name, schema in schemas.items() if name != DEAD_LETTERS}
     for output in _rejecting(schemas):
         if dead_letters is None:
-            raise without_place(output)
+            raise unbound_dead_letters(output)
         schema = schemas[output]
         if (error := unnamed_records(output, schema.names, _reason_of(schema))) is not None:
             raise error

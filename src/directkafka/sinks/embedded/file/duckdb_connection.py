@@ -225,7 +225,7 @@ def _attach(instance: duckdb.DuckDBPyConnection, path: str) -> str:
     return name
 
 
-def said(error: Exception) -> DatabaseSaidError | None:
+def as_database_error(error: Exception) -> DatabaseSaidError | None:
     """By the class of the error, and for the file's own by the words of the message; None for what is not DuckDB's."""
     if not isinstance(error, duckdb.Error):
         return None

@@ -174,7 +174,7 @@ def _told(error: Exception, kind: str) -> Exception:
         return error
     # Without its module there is no error of the database's.
     database = sys.modules.get(_MODULES[kind])
-    known: DatabaseSaidError | None = database.said(error) if database is not None else None
+    known: DatabaseSaidError | None = database.as_database_error(error) if database is not None else None
     return known or DatabaseSaidError("request", " ".join(str(error).split()), type(error).__name__)
 
 

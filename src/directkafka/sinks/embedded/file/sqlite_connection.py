@@ -140,7 +140,7 @@ def opened(path: str, *, lock_timeout_s: float, durable: bool) -> SQLiteConnecti
     return connection
 
 
-def said(error: Exception) -> DatabaseSaidError | None:
+def as_database_error(error: Exception) -> DatabaseSaidError | None:
     """By the words of the message; None for what is not the database's."""
     if not isinstance(error, adbc_driver_manager.Error):
         return None

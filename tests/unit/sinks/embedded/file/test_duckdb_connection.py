@@ -19,7 +19,7 @@ import pyarrow as pa
 import pytest
 
 from directkafka.sinks.embedded.file import duckdb_connection
-from directkafka.sinks.embedded.file.duckdb_connection import connect, opened, said
+from directkafka.sinks.embedded.file.duckdb_connection import as_database_error, connect, opened
 
 _CLOSED_WITHOUT_WRITING = 0x10  # IN_CLOSE_NOWRITE of inotify(7)
 _CLOSED = 0x08  # IN_CLOSE_WRITE
@@ -274,6 +274,6 @@ def test_what_many_rows_have_left_is_merged_with_small_appends_a_few_groups_at_a
     ],
 )
 def test_a_path_says_nothing_of_what_went_wrong(text: str, error_class: str) -> None:
-    error = said(duckdb.IOException(text))
+    error = as_database_error(duckdb.IOException(text))
     assert error is not None
     assert error.error_class == error_class
