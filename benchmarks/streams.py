@@ -78,13 +78,13 @@ def cold_start(servers: str, jars: Sequence[Path], *, repeat: int) -> list[Figur
     detail = ", ".join(
         f"{side} {medians[side]:.2f} s ({min(times):.2f}-{max(times):.2f})" for side, times in seconds.items()
     )
-    name = "first batch of a cold process"
+    name, jvm_s = "first batch of a cold process", medians["JVM"]
     figures = {
         f"{name}, of the connector's": "ours",
         f"{name}, plain session, of the connector's": "ours, plain session",
     }
     return [
-        told(Figure(name, medians[side] / medians["JVM"], "x", required=1.0, at_most=True, detail=detail))
+        told(Figure(name=name, value=medians[side] / jvm_s, unit="x", required=1.0, at_most=True, detail=detail))
         for name, side in figures.items()
     ]
 
