@@ -27,7 +27,7 @@ _CLASSES: Final = {
     "env": "EnvVarConfigProvider",
 }
 
-#: How a place is written, behind ``${``.
+#: How a variable that a provider replaces is written, behind ``${``.
 PROVIDED_VARIABLES: Final = rf"(?:{'|'.join(_CLASSES)}):[^}}]*"
 
 #: Longest file that is read; secrets are short, and a wrong path may name anything.
