@@ -127,6 +127,9 @@ def _nothing_told_or_started_yet() -> None:
         told_once._told.clear()
     if status := sys.modules.get("directkafka.pipeline.status"):
         status._started.clear()
+    if queries := sys.modules.get("directkafka.monitoring.queries"):
+        queries.query_statuses._statuses.clear()
+        queries.query_statuses._names.clear()
 
 
 @pytest.fixture(autouse=True)

@@ -78,7 +78,7 @@ class LiveView:
 
     def _head(self, view: StatusView, now_s: float) -> Text:
         generation = "" if view.generation is None else f"  generation {view.generation}"
-        step = Text(f"{view.step.value} {max(0.0, self._status.age_s()):.0f} s", _STYLES.get(view.step, "green"))
+        step = Text(f"{view.step.value} {max(0.0, self._status.idle_s()):.0f} s", _STYLES.get(view.step, "green"))
         up_s = int(now_s - self._begun_s)
         up = f"  up {up_s // 3600}:{up_s // 60 % 60:02}:{up_s % 60:02}"
         return _fitting(Text.assemble((one_line(view.pipeline)[:40], "bold"), generation, "  ", step, up))

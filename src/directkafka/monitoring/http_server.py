@@ -136,7 +136,7 @@ class HttpServer:
 
 
 def _views() -> list[tuple[StatusView, float]]:
-    return [(status.view, status.age_s()) for status in started_pipelines()]
+    return [(status.view, status.idle_s()) for status in started_pipelines()]
 
 
 def _answer(health: Health) -> Response:

@@ -1,8 +1,9 @@
 """Status of streaming queries that read with the format ``directkafka``, from what Spark's listeners hear of them.
 
-A query that is a pipeline (``write_stream``, ``foreach_batch``) has a status already: only its sources are added here.
-Any other query gets a status under its name, or its id if it has no name. Such a query has no generation and no ledger:
-a batch counts when Spark has committed it, and its rows are ``numOutputRows``, 0 if the sink does not report it.
+A query that a pipeline runs as (``write_stream``, ``foreach_batch``) has a status already: only its sources are added
+here. Any other query gets a status under its name, or its id if it has no name. Queries of one name share a status; a
+query with the name of a pipeline of this process gets none. Such a query has no generation and no ledger: a batch
+counts when Spark has committed it, and its rows are ``numOutputRows``, 0 if the sink does not report it.
 """
 
 from __future__ import annotations
@@ -14,9 +15,9 @@ from typing import Any, Final
 from directkafka.offsets import OffsetRange, TopicPartition, from_nested
 from directkafka.options.source import SourceOptions
 from directkafka.pipeline.progress import BatchReport, TableRows
-from directkafka.pipeline.status import PipelineStatus, Step, started_pipelines
+from directkafka.pipeline.status import PipelineStatus, Step, publish_if_free, started_pipelines
 
-#: Which of Spark's ``durationMs`` (``MicroBatchExecution``) make up which of our steps.
+#: Of which entries of Spark's ``durationMs`` (``MicroBatchExecution``) each of our steps consists.
 _STEPS: Final = {
     "plan": ("latestOffset", "getBatch", "queryPlanning", "walCommit"),
     "write": ("addBatch",),
@@ -39,8 +40,9 @@ class QueryStatuses:
         """A batch of a query is done."""
         status = self._status_of(progress, sources)
         if status is not None:
+            # Spark tells of no start here: the first batch behind an end begins a new run.
             if status.view.step is Step.ENDED:
-                status.started()
+                status.started(publish=False)
             ends: dict[TopicPartition, int] = {}
             for source in progress["sources"]:
                 ends |= from_nested(source["endOffset"] or {})
@@ -54,20 +56,21 @@ class QueryStatuses:
             status.ended(None if failure is None else f"StreamingQueryException: {failure}")
 
     def _status_of(self, progress: Mapping[str, Any], sources: Sequence[SourceOptions]) -> PipelineStatus | None:
-        """The status to tell of the batch; None where the query is a pipeline, whose own function tells."""
+        """The status that gets the batch; None if it belongs to a pipeline, or a pipeline has the query's name."""
+        for pipeline in started_pipelines():
+            if pipeline.query_id == progress["id"]:
+                # The pipeline tells of its batches itself. Only Spark knows its sources.
+                pipeline.sources = pipeline.sources or tuple(sources)
+                return None
         name = progress["name"] or progress["id"]
         with self._lock:
-            query_status = self._statuses.get(name)
-            started = {status.view.pipeline: status for status in started_pipelines()}.get(name)
-            # Of one name, the pipeline's counts: Spark tells of a batch late, when that query may be over and a
-            # pipeline of its name may have begun.
-            if started is not None and started is not query_status:
-                started.sources = started.sources or tuple(sources)
+            status = self._statuses.get(name) or PipelineStatus(name, sources)
+            # Spark tells of a batch late: the query may be over by then, and a pipeline of its name may run.
+            if publish_if_free(status) is not status:
                 return None
-            if query_status is None:
-                query_status = self._statuses[name] = PipelineStatus(name, sources)
+            self._statuses[name] = status
             self._names[progress["id"]] = name
-        return query_status
+        return status
 
 
 #: The instance of this process.
@@ -75,7 +78,7 @@ query_statuses: Final = QueryStatuses()
 
 
 def report_of(progress: Mapping[str, Any]) -> BatchReport:
-    """A batch as Spark tells of it.
+    """The report of a batch, made of what Spark says of it.
 
     Args:
         progress: ``StreamingQueryProgress`` in JSON.

@@ -92,7 +92,7 @@ class PipelineTracer:
 
     def on_failed(self, status: PipelineStatus, step: Step, error: str) -> None:
         """See :class:`~directkafka.pipeline.status.StatusListener`."""
-        self._put(_Event(status=status, at_ns=time.time_ns(), step=step, step_s=status.age_s(), error=error))
+        self._put(_Event(status=status, at_ns=time.time_ns(), step=step, step_s=status.idle_s(), error=error))
 
     def on_ended(self, status: PipelineStatus) -> None:
         """See :class:`~directkafka.pipeline.status.StatusListener`."""

@@ -1,7 +1,7 @@
 """Status of the pipelines of this process: what each does now, and what it has done, for metrics, health and pages.
 
-An engine tells its pipeline's :class:`PipelineStatus` what happens. That makes a new :class:`StatusView` each time: a
-value, which whoever looks takes whole, from any thread, without waiting for the engine.
+An engine tells its pipeline's :class:`PipelineStatus` what happens. Each time, the status makes a new
+:class:`StatusView`: a value that any thread may read as a whole, without waiting for the engine.
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ from directkafka.plain_text import message
 DURATION_BUCKETS_S: Final = (0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1.0, 2.5, 5.0, 10.0, 30.0, 60.0, 120.0, 300.0, 600.0)
 
 
-#: Of so many batches a view has the times.
+#: Of how many batches, at most, a view has the times.
 RECENT_BATCHES_MAX: Final = 100
 
 
@@ -45,7 +45,7 @@ class Step(StrEnum):
 
 @dataclass(frozen=True, slots=True)
 class Histogram:
-    """Histogram by how long they were.
+    """A histogram of durations.
 
     Attributes:
         counts: how many fell into each bucket of :data:`DURATION_BUCKETS_S`; the last one has no bound.
@@ -107,9 +107,10 @@ class StatusView:
     Attributes:
         pipeline: its name.
         step: what it does.
-        since_s: when it last showed activity (a step began, was tried again, or was polled while it waits), in seconds
-            on the monotonic clock.
-        generation: the driver's in the ledgers; None before the fence, and for a query that has no ledger.
+        active_at_s: when it last showed activity (a step began, was tried again, or was polled while it waits), in
+            seconds on the monotonic clock.
+        generation: the one that the driver holds in the ledgers; None before the fence, and for a query that has no
+            ledger.
         is_ready: whether this run has planned a batch, or its query waits for records.
         is_paused: whether it waits for ``directkafka resume``.
         is_retrying: whether a step has failed and has not succeeded since.
@@ -128,7 +129,7 @@ class StatusView:
 
     pipeline: str
     step: Step = Step.ENDED
-    since_s: float = 0.0
+    active_at_s: float = 0.0
     generation: int | None = None
     is_ready: bool = False
     is_paused: bool = False
@@ -187,9 +188,11 @@ class PipelineStatus:
         self.sources = tuple(sources)
         self.routes = tuple(routes)
         self.checkpoint = checkpoint
+        #: Spark's id of the query that the pipeline runs as; None where it runs as none, and before its first batch.
+        self.query_id: str | None = None
         self._clock = clock
         self._lock = threading.Lock()
-        self._view = StatusView(pipeline=pipeline, since_s=clock())
+        self._view = StatusView(pipeline=pipeline, active_at_s=clock())
         #: The step to go back to when a retry succeeds.
         self._step_before: Step | None = None
 
@@ -198,13 +201,18 @@ class PipelineStatus:
         """What is known now."""
         return self._view
 
-    def age_s(self) -> float:
-        """Seconds since it last showed activity; see :attr:`StatusView.since_s`."""
-        return self._clock() - self._view.since_s
+    def idle_s(self) -> float:
+        """Seconds since it last showed activity; see :attr:`StatusView.active_at_s`."""
+        return self._clock() - self._view.active_at_s
 
-    def started(self) -> None:
-        """A run begins."""
-        _publish(self)
+    def started(self, *, publish: bool = True) -> None:
+        """A run begins.
+
+        Args:
+            publish: whether :func:`started_pipelines` has this status from now on, in place of another of its name.
+        """
+        if publish:
+            _publish(self)
         self._step_before = None
         self._update(
             step=Step.STARTING, generation=None, is_ready=False, is_paused=False, is_retrying=False, batch_id=None,
@@ -230,7 +238,7 @@ class PipelineStatus:
         """Change the step from ``before`` to ``step``; do nothing if another thread has changed it already."""
         with self._lock:
             if self._view.step is before:
-                self._view = replace(self._view, since_s=self._clock(), step=step)
+                self._view = replace(self._view, active_at_s=self._clock(), step=step)
 
     def set_ends(self, ends: Mapping[TopicPartition, int]) -> None:
         """Set the next offset to read of each partition, as the ledgers have it."""
@@ -243,16 +251,15 @@ class PipelineStatus:
 
     def ready(self, ends: Mapping[TopicPartition, int] | None = None) -> None:
         """A batch is planned, or the query waits for records; ``ends`` are the next offsets to read, if given."""
-        self._update(is_ready=True, ends=self._view.ends if ends is None else dict(ends))
+        self._update(is_ready=True, **({} if ends is None else {"ends": dict(ends)}))
 
     def retried(self, error: BaseException) -> None:
         """A step failed, and will be tried again."""
-        name = type(error).__name__
+        name, step = type(error).__name__, self._failing_step()
         for listener in tuple(listeners):
-            # A step that failed before, and fails again, is still that step.
-            listener.on_failed(self, self._step_before or self._view.step, name)
+            listener.on_failed(self, step, name)
         counts = self._view.retry_counts
-        self._step_before = self._step_before or self._view.step
+        self._step_before = step
         self._update(step=Step.RETRYING, is_retrying=True, retry_counts={**counts, name: counts.get(name, 0) + 1})
 
     def recovered(self) -> None:
@@ -310,7 +317,7 @@ class PipelineStatus:
         text = failure if isinstance(failure, str | None) else f"{type(failure).__name__}: {failure}"
         if text is not None:
             for listener in tuple(listeners):
-                listener.on_failed(self, self._step_before or self._view.step, text.partition(":")[0])
+                listener.on_failed(self, self._failing_step(), text.partition(":")[0])
         self._update(
             step=Step.ENDED,
             is_ready=False,
@@ -321,9 +328,14 @@ class PipelineStatus:
         for listener in tuple(listeners):
             listener.on_ended(self)
 
+    def _failing_step(self) -> Step:
+        """The step under way. While it waits for its next try, the view says that it is tried again, and not which."""
+        step = self._view.step
+        return self._step_before or step if step is Step.RETRYING else step
+
     def _update(self, **changes: Any) -> None:
         with self._lock:
-            self._view = replace(self._view, since_s=self._clock(), **changes)
+            self._view = replace(self._view, active_at_s=self._clock(), **changes)
 
 
 #: Those who hear of all pipelines of this process.
@@ -339,8 +351,18 @@ def _publish(status: PipelineStatus) -> None:
         _started[status.view.pipeline] = status
 
 
+def publish_if_free(status: PipelineStatus) -> PipelineStatus:
+    """Publish a status unless another one has its name.
+
+    Returns:
+        The one that has the name now.
+    """
+    with _lock:
+        return _started.setdefault(status.view.pipeline, status)
+
+
 def started_pipelines() -> tuple[PipelineStatus, ...]:
-    """The status of each pipeline that was started in this process, whether it runs still or not, by name."""
+    """The status of each pipeline that was started in this process, running or not, and of each query, by name."""
     with _lock:
         return tuple(_started[name] for name in sorted(_started))
 

@@ -1,4 +1,4 @@
-"""The cluster as a source's driver asks it: options become a snapshot, ranges become tasks, losses are confirmed.
+"""The cluster as a source's driver asks it: snapshots of what its options select, tasks for ranges, losses confirmed.
 
 A loss counts only when a second snapshot shows it too: a new leader's high watermark lags for a moment, and any broker
 may answer with old metadata (KAFKA-7703), so that what seems to be gone may be there half a second later.
@@ -12,7 +12,7 @@ from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from dataclasses import replace
 from typing import Any, Final, TypeVar, assert_never
 
-from directkafka.errors import DataLossError, DirectKafkaError, TopicNotFoundError
+from directkafka.errors import DataLossError, TopicNotFoundError
 from directkafka.kafka.admin.admin_client import AdminClient, TopicDescription
 from directkafka.kafka.admin.topics import deleted_topics
 from directkafka.kafka.consumer.first_records import first_headers, first_timestamps
@@ -30,8 +30,8 @@ from directkafka.spark.cluster import Cluster
 
 log = logging.getLogger("directkafka.source")
 
-#: Shortest time between two questions whether the same missing topics are deleted, in seconds.
-_DELETED_LOOK_S: Final = 5.0
+#: Whether the same missing topics are deleted is asked again after so many seconds at the earliest.
+_DELETED_INTERVAL_S_MIN: Final = 5.0
 
 
 class SourceCluster:
@@ -50,17 +50,19 @@ class SourceCluster:
             retry_interval_ms=options.fetch_offset_retry_interval_ms,
         )
         self._last_snapshot: ClusterSnapshot | None = None
-        self._view_before: ClusterSnapshot | None = None
+        #: The snapshot up to which retention's deletions have been looked at.
+        self._retention_seen: ClusterSnapshot | None = None
         self._topics: dict[str, TopicDescription] = {}
         self._topics_taken_at_s = float("-inf")
-        self._committed: Mapping[TopicPartition, int] = {}
+        #: What the group took last.
+        self._group_offsets: Mapping[TopicPartition, int] = {}
         #: Why the group took no offsets at the last try.
         self._refusal = ""
         #: Topic ids that no broker knows any more.
         self._deleted_ids: set[str] = set()
         #: The ids that were asked about last, and when.
         self._asked_ids: set[str] = set()
-        self._asked_s = 0.0
+        self._asked_at_s = float("-inf")
 
     def snapshot(
         self,
@@ -94,13 +96,13 @@ class SourceCluster:
             snapshot = replace(snapshot, deleted=self._deleted(known, snapshot))
         if self._options.min_record_age_ms:
             snapshot = replace(snapshot, too_young=self._too_young(snapshot))
-        self._view_before, self._last_snapshot = self._last_snapshot, snapshot
-        return self._last_snapshot
+        self._last_snapshot = snapshot
+        return snapshot
 
     def _too_young(self, snapshot: ClusterSnapshot) -> dict[TopicPartition, int]:
         """The offset of the first record that is younger than ``minRecordAge``, by partition."""
-        oldest_ms = max(snapshot.taken_at_ms - self._options.min_record_age_ms + 1, 0)
-        offsets = self._admin.at_timestamp(dict.fromkeys(snapshot.partitions, oldest_ms))
+        first_too_young_ms = max(snapshot.taken_at_ms - self._options.min_record_age_ms + 1, 0)
+        offsets = self._admin.at_timestamp(dict.fromkeys(snapshot.partitions, first_too_young_ms))
         return {partition: offset for partition, offset in offsets.items() if offset is not None}
 
     def _deleted(
@@ -114,10 +116,10 @@ class SourceCluster:
         }
         unasked = set(missing.values()) - self._deleted_ids
         # The ledger also keeps topics that exist but are no longer read: these need no question at each snapshot.
-        is_due = unasked != self._asked_ids or time.monotonic() - self._asked_s >= _DELETED_LOOK_S
+        is_due = unasked != self._asked_ids or time.monotonic() - self._asked_at_s >= _DELETED_INTERVAL_S_MIN
         if unasked and is_due:
             self._deleted_ids |= deleted_topics(self._client, unasked)
-            self._asked_ids, self._asked_s = unasked, time.monotonic()
+            self._asked_ids, self._asked_at_s = unasked, time.monotonic()
         return frozenset(partition for partition, topic_id in missing.items() if topic_id in self._deleted_ids)
 
     @property
@@ -131,6 +133,7 @@ class SourceCluster:
         offsets = self._admin.at_timestamp(needed.timestamps_ms)
         for group, partitions in needed.groups.items():
             committed = self._admin.committed(group, partitions)
+            # Where the group has no offset, that of the position's time stays.
             offsets |= {
                 partition: offset
                 for partition, offset in committed.items()
@@ -166,21 +169,23 @@ class SourceCluster:
     def commit_to_group(self, ends: Mapping[TopicPartition, int]) -> None:
         """Commit the query's offsets to the group of ``commitToGroup``, if it is set; an error is only logged."""
         group = self._options.commit_to_group
-        if group is not None and ends and ends != self._committed:
+        if group is not None and ends and ends != self._group_offsets:
             try:
                 self._admin.commit(group, ends)
-                self._committed = dict(ends)
+                self._group_offsets = dict(ends)
                 self._refusal = ""
-            except DirectKafkaError as error:
+            except Exception as error:  # noqa: BLE001 - nothing that is only shown may fail the query
                 if str(error) != self._refusal:  # it is tried again and again
                     log.warning("offsets were not committed to the group %s; the query goes on: %s", group, error)
                 self._refusal = str(error)
 
     def warn_of_retention(self, ends: Mapping[TopicPartition, int]) -> None:
         """Warn where retention is about to overtake the query."""
-        if self._view_before is not None and self._last_snapshot is not None:
-            for near in near_losses(ends, self._view_before, self._last_snapshot):
-                log.warning("%s", near)
+        # Not the last two snapshots: a look at the backlog, or a second look, may lie between two batches.
+        before, self._retention_seen = self._retention_seen, self._last_snapshot
+        if before is not None and self._last_snapshot is not None:
+            for warning in near_losses(ends, before, self._last_snapshot):
+                log.warning("%s", warning)
 
     def cluster_id(self) -> str:
         """Kafka's id of the cluster.
@@ -189,6 +194,7 @@ class SourceCluster:
             BrokerUnreachableError, BrokerResponseError: after the options' retries.
         """
         if not self._admin.cluster_id:
+            # An answer about no topics has the cluster's id too.
             self._admin.topics([])
         return self._admin.cluster_id
 
@@ -223,11 +229,12 @@ class SourceCluster:
     def _described(self, *, fresh: bool) -> dict[str, TopicDescription]:
         age_ms = (time.monotonic() - self._topics_taken_at_s) * 1000
         if fresh or age_ms >= self._options.metadata_ttl_ms:
-            self._topics = self._admin.topics(self._names())
+            self._topics = self._admin.topics(self._topic_names())
             self._topics_taken_at_s = time.monotonic()
         return self._topics
 
-    def _names(self) -> set[str] | None:
+    def _topic_names(self) -> set[str] | None:
+        """The topics to be described; None for all of the cluster."""
         match self._options.strategy:
             case TopicPattern() | ChosenPartitions():
                 return None

@@ -10,12 +10,13 @@ from tests.unit.pipeline.test_progress import REPORT as PLAIN
 from directkafka.errors import FencedError
 from directkafka.kafka.consumer.range_task import ReadCount
 from directkafka.offsets import OffsetRange, TopicPartition
-from directkafka.pipeline.progress import TableRows
+from directkafka.pipeline.progress import BatchReport, TableRows
 from directkafka.pipeline.status import (
     DURATION_BUCKETS_S,
     Histogram,
     PipelineStatus,
     Step,
+    listeners,
     started_pipelines,
 )
 
@@ -82,9 +83,46 @@ def test_a_step_has_an_age_and_a_look_again_makes_it_young() -> None:
     status = PipelineStatus("flights", clock=clock)
     status.at(Step.WRITE)
     clock.now_s += 7
-    assert status.age_s() == 7
+    assert status.idle_s() == 7
     status.at(Step.WRITE)
-    assert status.age_s() == 0
+    assert status.idle_s() == 0
+
+
+class Failures:
+    """Hears of failures alone."""
+
+    def __init__(self) -> None:
+        self.heard: list[tuple[Step, str]] = []
+
+    def on_committed(self, status: PipelineStatus, report: BatchReport) -> None: ...
+
+    def on_failed(self, status: PipelineStatus, step: Step, error: str) -> None:
+        self.heard.append((step, error))
+
+    def on_ended(self, status: PipelineStatus) -> None: ...
+
+
+def test_a_failure_is_told_with_the_step_that_failed() -> None:
+    failures = Failures()
+    listeners.append(failures)
+    status = PipelineStatus("flights")
+    status.at(Step.PLAN)
+    status.retried(OSError())
+    status.retried(OSError())
+    status.at(Step.WRITE)
+    status.retried(OSError())
+    status.ended(ValueError())
+    listeners.remove(failures)
+    assert failures.heard == [
+        (Step.PLAN, "OSError"), (Step.PLAN, "OSError"), (Step.WRITE, "OSError"), (Step.WRITE, "ValueError"),
+    ]  # fmt: skip
+
+
+def test_a_query_that_is_ready_keeps_the_ends_that_another_thread_has_set() -> None:
+    status = PipelineStatus("flights")
+    status.set_ends({PLACE: 10})
+    status.ready()
+    assert (status.view.is_ready, status.view.ends) == (True, {PLACE: 10})
 
 
 def test_retries_are_counted_by_the_type_of_their_error() -> None:

@@ -3,8 +3,8 @@
 Whether a topic is deleted is asked by its id (Metadata, API 3, v12; KIP-516). A topic that is missing among all topics
 may have been left out of the answer because this user has lost the right to see it, or because the broker has just
 started. Asked for its id, a broker says which: ``UNKNOWN_TOPIC_ID`` (100) where no topic has it,
-``TOPIC_AUTHORIZATION_FAILED`` (29) where it may not be seen. Every broker that answers is asked, so that one with old
-metadata does not decide. An id is never used again.
+``TOPIC_AUTHORIZATION_FAILED`` (29) where it may not be seen. Every broker of the cluster must say so, so that one with
+old metadata does not decide. An id is never used again.
 """
 
 from __future__ import annotations
@@ -102,27 +102,25 @@ log = logging.getLogger(__name__)
 def deleted_topics(client: KafkaClient, topic_ids: Collection[str]) -> frozenset[str]:
     """Those of the topic ids that no broker knows any more.
 
+    Every broker must say so. One alone may be cut off from the controller, and know nothing of a topic that was made
+    meanwhile. A broker that has ended is soon not among the cluster's brokers any more, and need not be asked.
+
     Args:
         client: the connections to use.
         topic_ids: UUIDs as text.
 
     Returns:
-        None of them where no broker can say (older than 2.8, or none answers).
+        None of them while a broker cannot say: it is older than 2.8, or does not answer.
     """
     deleted = frozenset(topic_ids)
-    answers = 0
     try:
         brokers = client.call("Metadata", topics=[], allow_auto_topic_creation=False).brokers
         for broker in brokers:
-            try:
-                deleted &= _unknown_to(client, int(broker.node_id), topic_ids)
-                answers += 1
-            except BrokerUnreachableError as error:
-                log.info("broker %s is not asked for deleted topics: %s", broker.node_id, error)
+            deleted &= _unknown_to(client, int(broker.node_id), topic_ids)
     except (BrokerUnreachableError, BrokerResponseError) as error:
         log.info("whether topics are deleted cannot be said: %s", error)
         return frozenset()
-    return deleted if answers else frozenset()
+    return deleted if brokers else frozenset()
 
 
 def _unknown_to(client: KafkaClient, node_id: int, topic_ids: Collection[str]) -> frozenset[str]:

@@ -66,7 +66,7 @@ class StatusObserver:
             dead_letters=view.dead_letter_count,
             is_paused=view.is_paused,
             step=view.step,
-            step_s=self.status.age_s(),
+            step_s=self.status.idle_s(),
             failure=view.failure_type,
             retries=sum(view.retry_counts.values()),
             batches=view.recent_batches,

@@ -160,7 +160,8 @@ class BatchFunction:
         if self._run is None or run_id != self._run_id:
             self._end_run()
             checkpoint = checkpoint_at(frame.sparkSession, self.checkpoint)
-            self._check_query(checkpoint.lineage(), context.getLocalProperty(_QUERY_ID))
+            query_id = context.getLocalProperty(_QUERY_ID)
+            self._check_query(checkpoint.lineage(), query_id)
             run = QueryRun(
                 self.name,
                 checkpoint=checkpoint,
@@ -171,6 +172,7 @@ class BatchFunction:
                 status=self._status,
             )
             self._run, self._run_id, self.failure = run, run_id, None
+            self._status.query_id = query_id
             if self._is_own:
                 self._status.started()
             run.take_over()

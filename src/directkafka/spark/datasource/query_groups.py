@@ -74,7 +74,10 @@ class QueryObserver(Protocol):
         """
 
     def on_end(self, query_id: str, failure: str | None) -> None:
-        """A run of a query has ended; by an error, if there is a text."""
+        """A run of a query has ended; by an error, if there is a text.
+
+        Of a run that no batch was told of, it is not known whether the query reads with the format.
+        """
 
 
 #: Those who want to hear of queries, whatever session they were started in.
@@ -200,8 +203,9 @@ class QueryGroups:
             query = self._queries.pop(str(event.runId()), None)
         if query is not None:
             query.end()
-        _, sources = self._observed.pop(str(event.runId()), (None, None))
-        if sources:
+        _, sources = self._observed.pop(str(event.runId()), (None, {}))
+        # None: the run has ended before its first report. An observer passes over a query that it does not know.
+        if sources or sources is None:
             for observer in tuple(_observers):
                 exception = event.exception()
                 observer.on_end(str(event.id()), str(exception.get()) if exception.isDefined() else None)

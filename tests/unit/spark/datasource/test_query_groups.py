@@ -101,6 +101,24 @@ def test_a_run_tells_its_last_batch_behind_its_end(listener: QueryGroups, monkey
     assert told == [10, 15]
 
 
+def test_a_run_that_fails_before_its_first_report_is_told(
+    listener: QueryGroups, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    ended: list[tuple[str, str | None]] = []
+
+    class Observer:
+        def on_batch(self, *_: Any) -> None: ...
+
+        def on_end(self, query_id: str, failure: str | None) -> None:
+            ended.append((query_id, failure))
+
+    monkeypatch.setattr(query_groups, "_observers", [Observer()])
+    start(listener, "run 1", Group([]), monkeypatch)
+    failure = Called(isDefined=True, get="no space left")
+    listener.onQueryTerminated(Called(id="query", runId="run 1", exception=failure))
+    assert ended == [("query", "no space left")]
+
+
 def test_a_child_that_is_forked_and_ends_leaves_its_parent_s_queries_alone(monkeypatch: pytest.MonkeyPatch) -> None:
     class Listener:
         is_closed = False

@@ -255,6 +255,18 @@ def test_an_available_now_run_on_latest_starts_no_later_than_it_ends() -> None:
     assert reader.latestOffset(start, ALL) == start
 
 
+@pytest.mark.parametrize(("starting", "start"), [("earliest", 0), ("latest", 10)])
+def test_a_topic_that_was_not_seen_when_an_available_now_run_was_prepared_is_read_all_the_same(
+    starting: str, start: int
+) -> None:
+    reader, cluster = stream(startingOffsets=starting)
+    reader.prepareForTriggerAvailableNow()
+    cluster.has({0: 10})
+    first = reader.latestOffset({}, ALL)
+    cluster.has({0: 15})
+    assert (first, reader.latestOffset(first, ALL)) == ({"flights": {"0": start}}, {"flights": {"0": 10}})
+
+
 def available_now(ends: dict[int, int]) -> tuple[StreamReader, Cluster]:
     """The reader of a query whose available-now run began with these ends of the log."""
     reader, cluster = stream(startingOffsets="earliest", maxOffsetsPerTrigger="4")
