@@ -23,6 +23,18 @@ _FIRST = 6
 #: Queries of each side before the first that counts.
 _WARM_QUERIES = 2
 _FORMATS = {"ours": "directkafka", "JVM": "kafka"}
+#: Format and settings of each side. The connector starts no Python, so what is set for Python workers is ours alone.
+_COLD_SIDES: Final[Mapping[str, tuple[str, dict[str, str]]]] = {
+    "ours": (
+        "directkafka",
+        {
+            "spark.python.unix.domain.socket.enabled": "true",
+            "spark.python.daemon.module": "directkafka.spark.worker_daemon",
+        },
+    ),
+    "ours in a plain session": ("directkafka", {}),
+    "JVM": ("kafka", {}),
+}
 
 
 def micro_batches(spark: Any, servers: str, *, repeat: int) -> list[Figure]:
@@ -65,42 +77,30 @@ def _median_batch_ms(spark: Any, form: str, servers: str, topic: str, size: int)
 
 
 def cold_start(servers: str, jars: Sequence[Path], *, repeat: int) -> list[Figure]:
-    """Seconds from a process's start until its first batch is counted, of the connector's."""
+    """How long a new process takes until its first batch is counted, beside the connector's time."""
     publish(servers, "cold", 2_000, codec="lz4", partitions=2)
     seconds: dict[str, list[float]] = {side: [] for side in _COLD_SIDES}
     for run in range(repeat + 1):
         for side, (form, settings) in _COLD_SIDES.items():
-            taken = _count_in_new_process(form, settings, servers, jars)
+            taken_s = _count_in_new_process(form, settings, servers, jars)
             # The first run of each fills the machine's file cache.
             if run:
-                seconds[side].append(taken)
+                seconds[side].append(taken_s)
     medians = {side: statistics.median(times) for side, times in seconds.items()}
     detail = ", ".join(
         f"{side} {medians[side]:.2f} s ({min(times):.2f}-{max(times):.2f})" for side, times in seconds.items()
     )
-    name, jvm_s = "first batch of a cold process", medians["JVM"]
+    jvm_s = medians["JVM"]
+    # README shows the first.
     figures = {
-        f"{name}, of the connector's": "ours",
-        f"{name}, plain session, of the connector's": "ours, plain session",
+        "first batch of a cold process, of the connector's": "ours",
+        "first batch of a cold process, plain session, of the connector's": "ours in a plain session",
     }
     return [
         told(Figure(name=name, value=medians[side] / jvm_s, unit="x", required=1.0, at_most=True, detail=detail))
         for name, side in figures.items()
     ]
 
-
-#: Format and settings of each side of the cold process; the connector needs no Python, so it has no settings of ours.
-_COLD_SIDES: Final[Mapping[str, tuple[str, dict[str, str]]]] = {
-    "ours": (
-        "directkafka",
-        {
-            "spark.python.unix.domain.socket.enabled": "true",
-            "spark.python.daemon.module": "directkafka.spark.worker_daemon",
-        },
-    ),
-    "ours, plain session": ("directkafka", {}),
-    "JVM": ("kafka", {}),
-}
 
 _COLD = """
 import json, sys, time

@@ -16,7 +16,7 @@ from directkafka.kafka.records.record_batch import HEADER_SIZE
 from directkafka.offsets import TopicPartition
 from directkafka.options.producer import ProducerOptions
 
-PLACES = [TopicPartition("flights", number) for number in range(4)]
+PARTITIONS = [TopicPartition("flights", number) for number in range(4)]
 EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
 #: How long an example takes says more about the machine than about the encoder.
 calm = settings(deadline=None, suppress_health_check=[HealthCheck.too_slow])
@@ -66,7 +66,7 @@ def test_what_was_encoded_is_decoded_again_in_order_at_its_target(
     )
     kept = rows[skipped:]
     target_of = np.array([target for target, _ in kept], np.int32)
-    batches = encoder.encode(table([row for _, row in rows]).slice(skipped), PLACES, target_of)
+    batches = encoder.encode(table([row for _, row in rows]).slice(skipped), PARTITIONS, target_of)
     decoded, expected, sequences = defaultdict(list), defaultdict(list), defaultdict(int)
     for batch in batches:
         assert batch.base_sequence == sequences[batch.target]
@@ -75,7 +75,7 @@ def test_what_was_encoded_is_decoded_again_in_order_at_its_target(
             time = row.pop("timestamp")
             decoded[batch.target].append((row | {"offset": 0}, (time - EPOCH) // timedelta(milliseconds=1)))
     for target, record in kept:
-        expected[PLACES[target]].append((expected_row(record), record.timestamp_ms))
+        expected[PARTITIONS[target]].append((expected_row(record), record.timestamp_ms))
     assert decoded == expected
     if codec == "none":
         assert all(len(batch.data) <= batch_size or batch.records == 1 for batch in batches)
@@ -85,7 +85,7 @@ def test_what_was_encoded_is_decoded_again_in_order_at_its_target(
 @given(st.lists(records_at(st.integers(0, 2**63 - 1)), min_size=1, max_size=20))
 def test_records_are_those_of_an_encoder_that_was_written_from_the_format_description(rows: list[Record]) -> None:
     encoder = RecordEncoder(ProducerOptions(), ProducerIdentity(producer_id=1, epoch=0))
-    (batch,) = encoder.encode(table(rows), PLACES, np.zeros(len(rows), np.int32))
+    (batch,) = encoder.encode(table(rows), PARTITIONS, np.zeros(len(rows), np.int32))
     base = rows[0].timestamp_ms
     numbered = [
         Record(offset=number, key=row.key, value=row.value, headers=row.headers, timestamp_ms=row.timestamp_ms)

@@ -110,11 +110,12 @@ def test_every_public_name_is_documented() -> None:
 
 
 def test_a_signature_has_python_s_own_marks() -> None:
-    def few(a: int, /, b: int, *, c: int = 1, **others: int) -> None: ...
-    def many(*numbers: int, c: str = "x") -> None: ...
+    def with_all_marks(a: int, /, b: int, *, c: int = 1, **others: int) -> None: ...
+    def with_star(*numbers: int, c: str = "x") -> None: ...
 
-    assert signature_of("few", few) == "```python\nfew(a: int, /, b: int, *, c: int = 1, **others: int) -> None\n```"
-    assert signature_of("many", many) == '```python\nmany(*numbers: int, c: str = "x") -> None\n```'
+    marks = "(a: int, /, b: int, *, c: int = 1, **others: int) -> None"
+    assert signature_of("with_all_marks", with_all_marks) == f"```python\nwith_all_marks{marks}\n```"
+    assert signature_of("with_star", with_star) == '```python\nwith_star(*numbers: int, c: str = "x") -> None\n```'
 
 
 def test_what_the_page_of_public_names_says_to_see_is_on_it() -> None:

@@ -1,9 +1,9 @@
-"""Options that name a place, in a file, a folder or the environment, from which the value is read.
+"""Options that refer to a file, a folder or the environment, from which the value is read.
 
-The three providers are Kafka's own, with its words for a place (KIP-297, KIP-632, KIP-887): ``${file:PATH:KEY}`` is the
-value of a key in a file of Java properties, ``${dir:PATH:KEY}`` the content of the file KEY in a folder, as Kubernetes
-and Docker mount secrets, and ``${env:NAME}`` a variable of the environment. No message of this
-module shows a value.
+The three providers are Kafka's own, with its words for a reference (KIP-297, KIP-632, KIP-887): ``${file:PATH:KEY}`` is
+the value of a key in a file of Java properties, ``${dir:PATH:KEY}`` the content of the file KEY in a folder, as
+Kubernetes and Docker mount secrets, and ``${env:NAME}`` a variable of the environment. No message of this module shows
+a value.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ from typing import Final
 from directkafka.options.spec import Mistakes, OptionSpec, RawOptions, shown
 from directkafka.options.texts import fault_of_pattern, fault_of_text
 
-__all__ = ["CONFIG_PROVIDERS", "PROVIDED_VARIABLES", "ValueNotProvidedError", "value_at", "with_provided_values"]
+__all__ = ["CONFIG_PROVIDERS", "REFERENCE_PATTERN", "ValueNotProvidedError", "value_at", "with_provided_values"]
 
 #: Providers by the name that pipeline files give them; Kafka's class for each.
 _CLASSES: Final = {
@@ -27,8 +27,8 @@ _CLASSES: Final = {
     "env": "EnvVarConfigProvider",
 }
 
-#: How a variable that a provider replaces is written, behind ``${``.
-PROVIDED_VARIABLES: Final = rf"(?:{'|'.join(_CLASSES)}):[^}}]*"
+#: The pattern of a reference, without ``${`` before it and ``}`` behind it.
+REFERENCE_PATTERN: Final = rf"(?:{'|'.join(_CLASSES)}):[^}}]*"
 
 #: Longest file that is read; secrets are short, and a wrong path may name anything.
 _BYTES_MAX: Final = 1024 * 1024
@@ -44,7 +44,7 @@ CONFIG_PROVIDERS: Final = OptionSpec(
 _SETTING: Final = CONFIG_PROVIDERS.name
 
 #: ``${PROVIDER:PATH:KEY}`` and ``${PROVIDER:KEY}``. Source: ``ConfigTransformer.java``.
-_VARIABLE: Final = re.compile(r"\$\{([^}:]*):([^}]*)\}")
+_REFERENCE: Final = re.compile(r"\$\{([^}:]*):([^}]*)\}")
 
 
 class ValueNotProvidedError(ValueError):
@@ -92,7 +92,7 @@ class _Provider:
         if not (path and colon and key):
             raise ValueNotProvidedError(f"expected ${{{self.kind}:PATH:KEY}}, found ${{{self.kind}:{location}}}")
         if fault := fault_of_text(path) or fault_of_text(key):
-            raise ValueNotProvidedError(f"${{{self.kind}:...}} names a place that {fault}")
+            raise ValueNotProvidedError(f"${{{self.kind}:...}} names a path or a key that {fault}")
         return self._of_file(path, key) if self.kind == "file" else self._of_folder(path, key)
 
     def _of_environment(self, name: str) -> str:
@@ -155,7 +155,7 @@ def with_provided_values(given: RawOptions, environment: Mapping[str, str] | Non
         environment: variables by name; this process's own by default.
 
     Raises:
-        OptionError: a provider that is not known, or a place that has no value.
+        OptionError: a provider that is not known, or a reference that has no value.
     """
     if _SETTING not in given.texts:
         return given
@@ -177,7 +177,7 @@ def with_provided_values(given: RawOptions, environment: Mapping[str, str] | Non
         if name == _SETTING or name.startswith(f"{_SETTING}."):
             continue
         try:
-            texts[name] = _VARIABLE.sub(value, text)
+            texts[name] = _REFERENCE.sub(value, text)
         except ValueNotProvidedError as error:
             mistakes.add(given.error(name, str(error)))
     mistakes.raise_if_any()

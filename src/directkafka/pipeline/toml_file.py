@@ -22,7 +22,7 @@ from pydantic import BaseModel, ValidationError
 from pydantic_core import ErrorDetails
 
 from directkafka.errors import OptionError
-from directkafka.options.config_providers import CONFIG_PROVIDERS, PROVIDED_VARIABLES, ValueNotProvidedError, value_at
+from directkafka.options.config_providers import CONFIG_PROVIDERS, REFERENCE_PATTERN, ValueNotProvidedError, value_at
 from directkafka.options.spec import Mistakes
 from directkafka.options.texts import fault_of_text
 from directkafka.sinks.config import problems, reason_of
@@ -38,7 +38,7 @@ _TABLE = "table"
 #: Deeper than any name of a pipeline file, and far from what Python's own stack takes.
 _DEPTH_MAX: Final = 32
 
-_VARIABLE: Final = re.compile(rf"(\$+)\{{([A-Za-z_][A-Za-z0-9_]*|{PROVIDED_VARIABLES})\}}")
+_VARIABLE: Final = re.compile(rf"(\$+)\{{([A-Za-z_][A-Za-z0-9_]*|{REFERENCE_PATTERN})\}}")
 
 _NAME: Final = r"""(?:"(?:[^"\\]|\\.)*"|'[^']*'|[A-Za-z0-9_-]+)"""
 _NAMES: Final = rf"{_NAME}(?:\s*\.\s*{_NAME})*"

@@ -67,9 +67,9 @@ class Command:
 
     def __init__(self, file: Path, temporary: Path) -> None:
         self.temporary = temporary
-        self._error_file = file.with_suffix(".err")
+        self._error_path = file.with_suffix(".err")
         environment = {**os.environ, "JAVA_HOME": str(java_home()), "TMPDIR": str(temporary)}
-        with self._error_file.open("w") as error_file:
+        with self._error_path.open("w") as error_file:
             self.process = subprocess.Popen(
                 [sys.executable, "-m", "directkafka", "run", str(file)],
                 env=environment,
@@ -79,7 +79,7 @@ class Command:
             )
 
     def messages(self) -> str:
-        return self._error_file.read_text()
+        return self._error_path.read_text()
 
     def wait_for(self, text: str) -> None:
         until(lambda: text in self.messages() or self.process.poll() is not None, f"it never said {text!r}", PATIENCE_S)

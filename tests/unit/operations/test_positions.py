@@ -15,14 +15,14 @@ from directkafka.snapshot import ClusterSnapshot, PartitionSnapshot
 NOW_MS = 1_700_000_000_000
 
 
-def flights(partition: int) -> TopicPartition:
+def flights_partition(partition: int) -> TopicPartition:
     return TopicPartition("flights", partition)
 
 
 def snapshot(**bounds: tuple[int, int]) -> ClusterSnapshot:
     """Earliest and latest offset of partitions ``p0``, ``p1``, ..."""
     partitions = {
-        flights(int(name[1:])): PartitionSnapshot(
+        flights_partition(int(name[1:])): PartitionSnapshot(
             topic_id="id", leader=1, leader_host="one", leader_port=9092, leader_epoch=0, earliest=low, latest=high
         )
         for name, (low, high) in bounds.items()
@@ -35,7 +35,9 @@ def entry(
 ) -> LedgerEntry:
     progress = tuple(
         replace(
-            PartitionProgress.at(flights(partition), end), start=(starts or {}).get(partition, end), topic_id=topic_id
+            PartitionProgress.at(flights_partition(partition), end),
+            start=(starts or {}).get(partition, end),
+            topic_id=topic_id,
         )
         for partition, end in ends.items()
     )
@@ -44,19 +46,21 @@ def entry(
 
 def test_the_store_that_is_behind_says_where_a_pipeline_goes_on() -> None:
     entries = [entry({0: 10, 1: 7}), entry({0: 8, 1: 7}, batch_id=2)]
-    assert next_offsets(entries, snapshot(p0=(0, 20), p1=(0, 20))) == {flights(0): 8, flights(1): 7}
+    assert next_offsets(entries, snapshot(p0=(0, 20), p1=(0, 20))) == {flights_partition(0): 8, flights_partition(1): 7}
     assert next_offsets([], snapshot(p0=(0, 20))) == {}
 
 
 def test_a_store_that_lacks_the_batch_of_a_new_partition_begins_where_that_batch_begins() -> None:
     ahead = entry({0: 10, 1: 9}, starts={1: 4})
-    assert next_offsets([entry({0: 10}, batch_id=2), ahead], snapshot(p0=(0, 20), p1=(0, 20)))[flights(1)] == 4
+    assert (
+        next_offsets([entry({0: 10}, batch_id=2), ahead], snapshot(p0=(0, 20), p1=(0, 20)))[flights_partition(1)] == 4
+    )
 
 
 def test_of_a_topic_that_was_made_again_nothing_is_read() -> None:
     seen = snapshot(p0=(0, 20))
     assert next_offsets([entry({0: 10}, topic_id="another")], seen) == {}
-    assert next_offsets([entry({0: 10}, topic_id="id")], seen) == {flights(0): 10}
+    assert next_offsets([entry({0: 10}, topic_id="id")], seen) == {flights_partition(0): 10}
 
 
 @pytest.mark.parametrize(
@@ -65,33 +69,37 @@ def test_of_a_topic_that_was_made_again_nothing_is_read() -> None:
     ids=["in the log", "all is read", "past the log's end", "before its beginning", "nothing is known"],
 )
 def test_what_is_unread_lies_within_the_log(start: int | None, expected: tuple[int, int]) -> None:
-    starts = {} if start is None else {flights(0): start}
+    starts = {} if start is None else {flights_partition(0): start}
     assert unread_ranges(snapshot(p0=(3, 20)), starts) == [OffsetRange("flights", 0, *expected)]
 
 
 def test_a_partition_s_lag_is_counted_from_its_ledger_and_its_age_from_the_first_unread_record() -> None:
     seen = snapshot(p0=(3, 20), p1=(0, 5))
-    current = {flights(0): 1, flights(1): 5}
+    current = {flights_partition(0): 1, flights_partition(1): 5}
     unread = unread_ranges(seen, current)
-    first, second = partition_positions(seen, current, unread, {flights(0): NOW_MS - 2500, flights(1): None})
+    first, second = partition_positions(
+        seen, current, unread, {flights_partition(0): NOW_MS - 2500, flights_partition(1): None}
+    )
     assert (first.earliest, first.current, first.end, first.lag, first.lag_seconds) == (3, 1, 20, 19, 2.5)
     assert (second.earliest, second.current, second.end, second.lag, second.lag_seconds) == (0, 5, 5, 0, 0.0)
 
 
 def test_an_age_that_could_not_be_found_is_not_told_as_none() -> None:
     seen = snapshot(p0=(3, 20))
-    [position] = partition_positions(seen, {flights(0): 5}, unread_ranges(seen, {flights(0): 5}), {})
+    [position] = partition_positions(
+        seen, {flights_partition(0): 5}, unread_ranges(seen, {flights_partition(0): 5}), {}
+    )
     assert (position.lag, position.lag_seconds) == (15, None)
 
 
 def test_a_pipeline_that_has_read_nothing_is_behind_from_where_it_would_start() -> None:
     seen = snapshot(p0=(3, 20))
-    [position] = partition_positions(seen, {}, [OffsetRange("flights", 0, 12, 20)], {flights(0): NOW_MS})
+    [position] = partition_positions(seen, {}, [OffsetRange("flights", 0, 12, 20)], {flights_partition(0): NOW_MS})
     assert (position.current, position.lag) == (None, 8)
 
 
 def test_a_partition_that_is_gone_has_only_what_the_ledger_says() -> None:
-    [position] = partition_positions(snapshot(), {flights(0): 9}, [], {})
+    [position] = partition_positions(snapshot(), {flights_partition(0): 9}, [], {})
     assert position.as_record() == {
         "topic": "flights", "partition": 0, "earliest": None, "current": 9, "end": None, "lag": None,
         "lag_seconds": None,
@@ -100,8 +108,10 @@ def test_a_partition_that_is_gone_has_only_what_the_ledger_says() -> None:
 
 def test_neither_a_log_that_was_cut_nor_a_clock_that_is_ahead_makes_a_lag_negative() -> None:
     seen = snapshot(p0=(0, 5))
-    current = {flights(0): 9}
-    [position] = partition_positions(seen, current, unread_ranges(seen, current), {flights(0): NOW_MS + 10_000})
+    current = {flights_partition(0): 9}
+    [position] = partition_positions(
+        seen, current, unread_ranges(seen, current), {flights_partition(0): NOW_MS + 10_000}
+    )
     assert (position.lag, position.lag_seconds) == (0, 0.0)
 
 

@@ -10,7 +10,7 @@ from tests.unit.planning.snapshots import seen, snapshot
 from directkafka.offsets import OffsetRange, TopicPartition
 from directkafka.operations.records_in_log import RecordsInLog, records_in_log
 
-PLACE = TopicPartition("flights", 0)
+PARTITION = TopicPartition("flights", 0)
 RANGE = OffsetRange("flights", 0, 2, 9)
 
 
@@ -27,7 +27,7 @@ class Cluster:
 
 
 def records_of_range(cluster: Cluster, *, earliest: int = 0, latest: int = 20, known: Any = None) -> RecordsInLog:
-    seen_now = snapshot({PLACE: seen(earliest=earliest, latest=latest)})
+    seen_now = snapshot({PARTITION: seen(earliest=earliest, latest=latest)})
     return records_in_log(cluster, seen_now, [RANGE], known)[RANGE]  # type: ignore[arg-type]
 
 

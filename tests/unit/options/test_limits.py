@@ -11,7 +11,7 @@ from directkafka.offsets import TopicPartition
 from directkafka.options.limits import FeedbackPolicy, RatePolicy
 from directkafka.spark.dstream.state import PerPartitionConfig, rates_of
 
-PLACE = TopicPartition("flights", 0)
+PARTITION = TopicPartition("flights", 0)
 
 
 def test_every_setting_of_spark_s_is_read_under_its_name() -> None:
@@ -66,10 +66,10 @@ class Rates(PerPartitionConfig):
 def test_a_rate_of_a_partition_is_a_whole_number_from_1(rate: object) -> None:
     for config in (Rates(rate), Rates(None, rate)):
         with pytest.raises(OptionError, match=r"expected a whole number from 1 for flights-0, or None"):
-            rates_of(config, {PLACE: None})
+            rates_of(config, {PARTITION: None})
 
 
 def test_a_partition_without_a_rate_of_its_own_has_the_settings() -> None:
-    rates = rates_of(Rates(7), {PLACE: None})
-    assert (rates.maxima, rates.minima) == ({PLACE: 7}, {})
-    assert rates_of(None, {PLACE: None}).maxima == {}
+    rates = rates_of(Rates(7), {PARTITION: None})
+    assert (rates.maxima, rates.minima) == ({PARTITION: 7}, {})
+    assert rates_of(None, {PARTITION: None}).maxima == {}

@@ -27,7 +27,7 @@ from directkafka.sinks.api import BatchAttempt, LedgerEntry, Sink, TaskReport
 from directkafka.snapshot import ClusterSnapshot, EndedEpoch, PartitionSnapshot
 
 NAME = "flights"
-PLACE = TopicPartition("t", 0)
+PARTITION = TopicPartition("t", 0)
 
 
 class Clock:
@@ -193,7 +193,7 @@ class FakeCluster:
     ) -> ClusterSnapshot:
         self._world.happens("snapshot")
         self.looks.append(fresh)
-        here = (known or {}).get(PLACE)
+        here = (known or {}).get(PARTITION)
         ended = None
         if self.cut_at is not None and here is not None and here.leader_epoch < self.leader_epoch:
             ended = EndedEpoch(here.leader_epoch, self.cut_at)
@@ -210,13 +210,13 @@ class FakeCluster:
             latest=self.latest,
             ended=ended,
         )
-        return ClusterSnapshot(cluster_id="c", partitions={PLACE: seen}, taken_at_ms=0)
+        return ClusterSnapshot(cluster_id="c", partitions={PARTITION: seen}, taken_at_ms=0)
 
     def report_progress(self, ends: Mapping[TopicPartition, int]) -> None:
-        self.told.append(ends[PLACE])
+        self.told.append(ends[PARTITION])
 
     def commit_to_group(self, ends: Mapping[TopicPartition, int]) -> None:
-        self.group.append(ends[PLACE])
+        self.group.append(ends[PARTITION])
 
     def lookups(self, positions: Positions, snapshot: ClusterSnapshot) -> dict[TopicPartition, int | None]:
         return {}

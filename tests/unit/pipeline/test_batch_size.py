@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import pytest
-from tests.unit.pipeline.fakes import PLACE, FakeStore, World, bench
+from tests.unit.pipeline.fakes import PARTITION, FakeStore, World, bench
 
 from directkafka.errors import StoreUnavailableError
 from directkafka.errors.kafka import TransactionTooSlowError
@@ -17,7 +17,7 @@ def test_a_batch_that_was_too_slow_is_halved_until_it_fits(caplog: pytest.LogCap
     driver.engine.run()
     assert driver.writer.written[:3] == [(1, "t-0[0, 40)"), (1, "t-0[0, 20)"), (1, "t-0[0, 10)")]
     assert driver.stores[0].entry is not None
-    assert driver.stores[0].entry.ends() == {PLACE: 40}
+    assert driver.stores[0].entry.ends() == {PARTITION: 40}
     assert "40 offsets took 9000 ms, and a transaction has 8000 ms" in caplog.text
     assert "with 20 offsets at most" in caplog.text
 

@@ -20,7 +20,7 @@ from directkafka.pipeline.status import (
     started_pipelines,
 )
 
-PLACE = TopicPartition("air", 0)
+PARTITION = TopicPartition("air", 0)
 REPORT = replace(
     PLAIN,
     ranges=(OffsetRange("air", 0, 0, 10),),
@@ -46,10 +46,12 @@ class Clock:
 
 def test_what_batches_have_done_adds_up() -> None:
     status = PipelineStatus("flights")
-    status.committed(REPORT, {PLACE: 10})
-    status.committed(replace(REPORT, batch_id=8, read={"air": ReadCount(1, 5), "sea": ReadCount(2, 6)}), {PLACE: 12})
+    status.committed(REPORT, {PARTITION: 10})
+    status.committed(
+        replace(REPORT, batch_id=8, read={"air": ReadCount(1, 5), "sea": ReadCount(2, 6)}), {PARTITION: 12}
+    )
     view = status.view
-    assert (view.batch_count, view.batch_id, view.generation, view.ends) == (2, 8, 2, {PLACE: 12})
+    assert (view.batch_count, view.batch_id, view.generation, view.ends) == (2, 8, 2, {PARTITION: 12})
     assert view.read == {"air": ReadCount(10, 105), "sea": ReadCount(2, 6)}
     assert view.row_counts == {("sqlite:a", "flights"): 16, ("sqlite:a", "letters"): 2}
     assert view.dead_letter_count == 2
@@ -59,21 +61,21 @@ def test_what_batches_have_done_adds_up() -> None:
 
 def test_where_spark_reads_offsets_are_counted() -> None:
     status = PipelineStatus("flights")
-    status.committed(replace(REPORT, records=None, read={}), {PLACE: 10})
+    status.committed(replace(REPORT, records=None, read={}), {PARTITION: 10})
     assert status.view.read == {"air": ReadCount(10, 0)}
 
 
 def test_a_moment_that_was_looked_at_stays_as_it_was() -> None:
     status = PipelineStatus("flights")
-    status.committed(REPORT, {PLACE: 10})
+    status.committed(REPORT, {PARTITION: 10})
     before = status.view
-    status.committed(REPORT, {PLACE: 20})
-    assert (before.batch_count, before.ends, before.read["air"]) == (1, {PLACE: 10}, ReadCount(9, 100))
+    status.committed(REPORT, {PARTITION: 20})
+    assert (before.batch_count, before.ends, before.read["air"]) == (1, {PARTITION: 10}, ReadCount(9, 100))
 
 
 def test_a_new_run_goes_on_counting_and_knows_nothing_of_the_fence_of_the_last_one() -> None:
     status = PipelineStatus("flights")
-    status.committed(REPORT, {PLACE: 10})
+    status.committed(REPORT, {PARTITION: 10})
     status.started()
     assert (status.view.batch_count, status.view.generation, status.view.is_ready) == (1, None, False)
 
@@ -120,9 +122,9 @@ def test_a_failure_is_told_with_the_step_that_failed() -> None:
 
 def test_a_query_that_is_ready_keeps_the_ends_that_another_thread_has_set() -> None:
     status = PipelineStatus("flights")
-    status.set_ends({PLACE: 10})
+    status.set_ends({PARTITION: 10})
     status.ready()
-    assert (status.view.is_ready, status.view.ends) == (True, {PLACE: 10})
+    assert (status.view.is_ready, status.view.ends) == (True, {PARTITION: 10})
 
 
 def test_retries_are_counted_by_the_type_of_their_error() -> None:

@@ -109,17 +109,17 @@ class Memory(LedgerStore[Transaction]):
 
 
 class Rows:
-    """A sink that finds so many rows."""
+    """A sink that has written so many rows, or fails."""
 
     name = "rows"
 
-    def __init__(self, row_count: int | BaseException) -> None:
-        self.row_count = row_count
+    def __init__(self, outcome: int | BaseException) -> None:
+        self.outcome = outcome
 
     def apply(self, transaction: Transaction, batch: BatchAttempt, reports: Sequence[TaskReport]) -> int:
-        if isinstance(self.row_count, BaseException):
-            raise self.row_count
-        return self.row_count
+        if isinstance(self.outcome, BaseException):
+            raise self.outcome
+        return self.outcome
 
 
 ENTRY = LedgerEntry(pipeline="flights", generation=1, lineage="l", batch_id=0, progress=())

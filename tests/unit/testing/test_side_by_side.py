@@ -40,16 +40,16 @@ OPTIONS = (
 DIES = "import os\ndef test_two(): pass\ndef test_dies(): os._exit(1)\ndef test_three(): pass\n"
 
 
-ONE, FOUR = "def test_one(): pass\n", "def test_four(): pass\n"
+PASSES, PASSES_TOO = "def test_one(): pass\n", "def test_four(): pass\n"
 
 
 @pytest.mark.slow
 @pytest.mark.parametrize(
     ("workers", "files", "outcome"),
     [
-        (2, {"test_1.py": ONE, "test_2.py": DIES, "test_3.py": FOUR}, "1 failed, 4 passed"),
-        (1, {"test_1.py": DIES, "test_2.py": ONE, "test_3.py": FOUR}, "1 failed, 4 passed"),
-        (2, {"test_1.py": DIES, "test_2.py": DIES, "test_3.py": ONE, "test_4.py": FOUR}, "2 failed, 6 passed"),
+        (2, {"test_1.py": PASSES, "test_2.py": DIES, "test_3.py": PASSES_TOO}, "1 failed, 4 passed"),
+        (1, {"test_1.py": DIES, "test_2.py": PASSES, "test_3.py": PASSES_TOO}, "1 failed, 4 passed"),
+        (2, {"test_1.py": DIES, "test_2.py": DIES, "test_3.py": PASSES, "test_4.py": PASSES_TOO}, "2 failed, 6 passed"),
     ],
     ids=["it had done a file", "it had files left", "so did another one"],
 )
@@ -62,7 +62,7 @@ def test_what_a_worker_leaves_is_done_by_the_next_one(
 
 def test_tests_for_a_worker_that_has_just_ended_are_done_by_the_next_one(tmp_path: Path) -> None:
     """Sequence of events: a test ends its worker, the one before it is reported, more are sent into a closed pipe."""
-    files = {"test_1.py": DIES, "test_2.py": ONE, "test_3.py": FOUR}
+    files = {"test_1.py": DIES, "test_2.py": PASSES, "test_3.py": PASSES_TOO}
     assert_runs(tmp_path, 1, files, "1 failed, 4 passed", conftest=CONFTEST + GONE)
 
 

@@ -56,7 +56,7 @@ class _Turns:
 
     def __init__(self) -> None:
         self._lock = threading.Lock()
-        self._turns = threading.BoundedSemaphore(_WAITING_MAX + 1)
+        self._queue_slots = threading.BoundedSemaphore(_WAITING_MAX + 1)
 
     @contextmanager
     def taken(self) -> Iterator[None]:
@@ -65,7 +65,7 @@ class _Turns:
         Raises:
             BusyError: too many wait, or the one before takes too long.
         """
-        if not self._turns.acquire(blocking=False):
+        if not self._queue_slots.acquire(blocking=False):
             raise BusyError
         try:
             if not self._lock.acquire(timeout=_TURN_S):
@@ -75,7 +75,7 @@ class _Turns:
             finally:
                 self._lock.release()
         finally:
-            self._turns.release()
+            self._queue_slots.release()
 
 
 class Details:

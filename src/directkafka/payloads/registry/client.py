@@ -22,7 +22,7 @@ from directkafka.errors.registry import SchemaNotFoundError, SchemaNotRegistered
 from directkafka.options.registry import Registry
 from directkafka.options.spec import Secret
 from directkafka.payloads.registry.known_answers import KnownAnswers
-from directkafka.payloads.registry.rest_service import SHOWN_LENGTH_MAX, RestService
+from directkafka.payloads.registry.rest_service import SERVER_TEXT_LENGTH_MAX, RestService
 from directkafka.plain_text import one_line
 
 #: Schemas that one schema may bring with it, and how deep they may refer to one another.
@@ -114,7 +114,7 @@ class RegistryClient:
             raise self._service.no_registry(wanted) from None
         if self._context in numbers:
             return self._number(numbers[self._context], wanted)
-        others = ", ".join(sorted(map(one_line, numbers)))[:SHOWN_LENGTH_MAX]
+        others = ", ".join(sorted(map(one_line, numbers)))[:SERVER_TEXT_LENGTH_MAX]
         cause = f"the context {self._context} does not have it, but {others}" if numbers else "no context has it"
         raise SchemaNotFoundError(registry=self._registry.shown, wanted=wanted, cause=cause)
 

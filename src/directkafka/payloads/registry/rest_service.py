@@ -34,8 +34,8 @@ _TRIES: Final = 4
 _WAIT_S: Final = 0.2
 _ANSWER_BYTES_MAX: Final = 16 * 1024 * 1024
 _PIECE_BYTES: Final = 64 * 1024
-#: Of what a server says, how much is shown.
-SHOWN_LENGTH_MAX: Final = 300
+#: How many characters are shown of what a server says.
+SERVER_TEXT_LENGTH_MAX: Final = 300
 _CONTENT: Final = "application/vnd.schemaregistry.v1+json"
 _ACCEPT: Final = "application/vnd.schemaregistry.v1+json, application/json"
 _REFUSED: Final = frozenset({HTTPStatus.UNAUTHORIZED, HTTPStatus.FORBIDDEN, HTTPStatus.PROXY_AUTHENTICATION_REQUIRED})
@@ -235,4 +235,4 @@ def _own_words(error: urllib.error.HTTPError) -> tuple[object, str]:
         code, message = answer["error_code"], answer["message"]
     except (ValueError, TypeError, LookupError, OSError, HTTPException, RecursionError, _TooLargeError):
         return None, ""
-    return code, f", {one_line(message)[:SHOWN_LENGTH_MAX]}" if isinstance(message, str) else ""
+    return code, f", {one_line(message)[:SERVER_TEXT_LENGTH_MAX]}" if isinstance(message, str) else ""

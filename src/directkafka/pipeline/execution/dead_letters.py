@@ -35,7 +35,7 @@ from directkafka.pipeline.execution.rejection import (
     RECORD,
     TOLD,
     kept_columns,
-    unbound_dead_letters,
+    no_dead_letter_sink,
     unnamed_records,
 )
 from directkafka.sinks.api import Sink
@@ -52,8 +52,8 @@ _ROW_BYTES: Final = 64
 #: Before the names of :data:`~directkafka.pipeline.execution.rejection.RECORD`, as a rejected row has them.
 _OF_ROW: Final = "directkafka_rejected_"
 
-#: Marks a record that was found.
-_MATCHED: Final = "directkafka_found"
+#: A column of the batch's records: NULL behind the join where a rejected row has none.
+_MATCHED: Final = "directkafka_matched"
 
 
 @dataclass(frozen=True, slots=True)
@@ -166,7 +166,7 @@ def divert(outputs: Mapping[str, DataFrame], source: Records, sink: Sink | None,
         rejecting[DEAD_LETTERS] = outputs[DEAD_LETTERS]
     if sink is None:
         if rejecting:
-            raise unbound_dead_letters(next(iter(rejecting)))
+            raise no_dead_letter_sink(next(iter(rejecting)))
         return kept
     columns = kept_columns(source.as_they_came.columns)
     rejecting = {name: work.keep(frame) for name, frame in rejecting.items()}

@@ -33,8 +33,8 @@ _KEPT: Final = (*RECORD, "timestamp", "key", "value", "headers", REPLAYS)
 HEADER: Final = "directkafka."
 
 
-def unbound_dead_letters(output: str) -> TransformError:
-    """The error of a pipeline that rejects records and has no place for them."""
+def no_dead_letter_sink(output: str) -> TransformError:
+    """The error of an output that rejects records, where the pipeline has no sink for dead letters."""
     return TransformError(
         source=f"output {output!r}",
         cause="it rejects records, and the pipeline has no place for them: add the section [dead_letters], or the "

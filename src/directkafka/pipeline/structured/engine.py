@@ -21,7 +21,7 @@ from directkafka.options.source import SourceOptions
 from directkafka.pipeline.execution.batch_writer import BatchWriter
 from directkafka.pipeline.execution.executor_errors import from_executor, spark_is_gone, told
 from directkafka.pipeline.execution.native.arrow_transform import DEFAULT_OUTPUT
-from directkafka.pipeline.execution.rejection import DEAD_LETTERS, unbound_dead_letters
+from directkafka.pipeline.execution.rejection import DEAD_LETTERS, no_dead_letter_sink
 from directkafka.pipeline.execution.routes import Route
 from directkafka.pipeline.execution.transform import Transform, apply_transform
 from directkafka.pipeline.ledger.reconcile import OPEN_LINEAGE
@@ -203,7 +203,7 @@ class StructuredEngine:
                 reason=f"the transform has no output {DEFAULT_OUTPUT!r}; it has {', '.join(sorted(outputs))}",
             )
         if DEAD_LETTERS in outputs:
-            raise unbound_dead_letters(DEAD_LETTERS)
+            raise no_dead_letter_sink(DEAD_LETTERS)
         return outputs[DEFAULT_OUTPUT], AS_IT_IS
 
     def _continued_offsets(self) -> dict[str, str]:

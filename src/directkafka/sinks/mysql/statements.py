@@ -62,12 +62,12 @@ class _Move:
             execute(self._connection, self._sql("drop_temporary"))
             execute(self._connection, self._sql("create_temporary", definitions=plan.staging_definitions_sql))
         self._send_encoded(counted)
-        self._write_rows(counted)
+        self._move_staged(counted)
         if not staged:
             execute(self._connection, self._sql("drop_temporary"))
         return sum(report.rows for report in reports)
 
-    def _write_rows(self, counted: Sequence[TaskReport]) -> None:
+    def _move_staged(self, counted: Sequence[TaskReport]) -> None:
         self._attempts = _attempts(counted)
         deleter = None
         if self._plan.mode.deletes is not None:
@@ -86,7 +86,7 @@ class _Move:
         plan = self._plan
         known = {
             "target": plan.target_sql, "staging": self._staging, "columns": plan.columns_sql,
-            "attempt": plan.attempt_sql, "place": plan.row_number_sql, "attempts": self._attempts,
+            "attempt": plan.attempt_sql, "row_number": plan.row_number_sql, "attempts": self._attempts,
             "keys": names_sql(plan.mode.key), "nothing": f"{quoted(plan.columns[0])} = {self._held(plan.columns[0])}",
         }  # fmt: skip
         return SQL[block].format(**known | names)

@@ -32,7 +32,7 @@ CREATE TABLE IF NOT EXISTS {target} ({definitions}) ENGINE = InnoDB DEFAULT CHAR
 ALTER TABLE {target} ADD COLUMN {column} {type};
 
 -- name: create_staging
--- Rows of tasks, by attempt, where no reader looks; {place} counts them as they came.
+-- Rows of tasks, by attempt, where no reader looks; {row_number} counts them as they came.
 CREATE TABLE IF NOT EXISTS {staging} ({definitions}) ENGINE = InnoDB DEFAULT CHARACTER SET utf8mb4;
 
 -- name: create_temporary
@@ -67,7 +67,7 @@ INSERT INTO {target} ({columns}) SELECT {columns} FROM {staging} WHERE {attempt}
 -- Mode ignore: rows in the order in which they came, of which the first of those that collide stays. (INSERT IGNORE would
 -- also make values fit that do not.)
 INSERT INTO {target} ({columns})
-SELECT {columns} FROM {staging} WHERE {attempt} IN ({attempts}) ORDER BY field({attempt}, {attempts}), {place}
+SELECT {columns} FROM {staging} WHERE {attempt} IN ({attempts}) ORDER BY field({attempt}, {attempts}), {row_number}
     ON DUPLICATE KEY UPDATE {nothing};
 
 -- name: merge

@@ -71,6 +71,7 @@ class SinkPlan:
     @property
     def row_number_sql(self) -> str:
         """A staging table's column that counts rows as they came."""
+        # Staging tables of earlier versions have the name.
         return quoted(free_name("directkafka_place", self.columns))
 
     @property

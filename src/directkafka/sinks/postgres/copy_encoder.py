@@ -99,7 +99,7 @@ class RowEncoder:
             raise RowRejectedError(
                 store=self.store,
                 sink=self.sink,
-                detail=f"column {column.name!r}: {refused.reason} ({_record_of(batch, refused.row)})",
+                detail=f"column {column.name!r}: {refused.reason} ({_location_of(batch, refused.row)})",
             ) from None
 
 
@@ -110,7 +110,7 @@ class _RefusedRow(Exception):  # noqa: N818 - a message to the caller above, nev
         self.reason = reason
 
 
-def _record_of(batch: pa.RecordBatch, row: int) -> str:
+def _location_of(batch: pa.RecordBatch, row: int) -> str:
     """Where a row came from, if the DataFrame kept Kafka's columns; else its number in the batch."""
     names = [name for name in ("topic", "partition", "offset") if name in batch.schema.names]
     if len(names) == 3:

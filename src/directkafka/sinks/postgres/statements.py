@@ -253,7 +253,7 @@ def _insert(cursor: Cursor, plan: SinkPlan, source: sql.Identifier, reports: Seq
         additions=each(add, "{0} = coalesce(held.{0}, 0) + excluded.{0}"),
         attempt=plan.attempt_sql,
         attempts=_attempts(reports),
-        place=plan.row_number_sql,
+        row_number=plan.row_number_sql,
     )
     cursor.execute(statement)
     return cursor.rowcount

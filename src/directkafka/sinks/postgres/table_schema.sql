@@ -117,7 +117,7 @@ INSERT INTO {target} ({columns}) SELECT {columns} FROM {staging} WHERE {attempt}
 -- Mode ignore. Rows go in by key where there is one, so that two transactions do not wait for each other; those that
 -- collide in the order in which they came: the array of attempts is in the order of the tasks.
 INSERT INTO {target} ({columns}) SELECT {columns} FROM {staging} WHERE {attempt} = ANY ({attempts})
- ORDER BY {order} array_position({attempts}, {attempt}), {place} ON CONFLICT {conflict} DO NOTHING;
+ ORDER BY {order} array_position({attempts}, {attempt}), {row_number} ON CONFLICT {conflict} DO NOTHING;
 
 -- name: merge
 -- Mode merge: one row per key first (two rows of a key in one statement are an error), in the keys' order.

@@ -100,6 +100,7 @@ class SinkPlan:
     @property
     def row_number_sql(self) -> sql.Identifier:
         """A staging table's column that counts the rows of an attempt as they came; for mode ignore alone."""
+        # Staging tables of earlier versions have the name.
         return self._own("directkafka_place")
 
     @property

@@ -17,7 +17,7 @@ from directkafka.offsets import OffsetRange, TopicPartition
 from directkafka.options.client import ClientOptions
 from directkafka.snapshot import ClusterSnapshot, EndedEpoch, PartitionSnapshot
 
-PLACE = TopicPartition("flights", 3)
+PARTITION = TopicPartition("flights", 3)
 TASK = RangeTask(
     range=OffsetRange("flights", 3, 10, 20),
     topic_id="id",
@@ -77,7 +77,7 @@ class World:
             earliest=0,
             latest=9,
         )
-        return ClusterSnapshot(cluster_id="c", partitions={PLACE: seen}, taken_at_ms=0)
+        return ClusterSnapshot(cluster_id="c", partitions={PARTITION: seen}, taken_at_ms=0)
 
     def local_start(self, *_: object) -> int:
         return 4

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from concurrent.futures import ThreadPoolExecutor
 
-from tests.unit.kafka.producer.test_partition_queues import ONE, PLACES, batch
+from tests.unit.kafka.producer.test_partition_queues import FIRST, PARTITIONS, batch
 
 from directkafka.kafka.producer.accumulator import RecordAccumulator
 from directkafka.kafka.producer.partition_queues import PartitionQueues
@@ -19,14 +19,14 @@ def test_a_leader_is_looked_up_once_the_batch_behind_a_refused_one_is_written() 
     Sequence of events: two batches are on their way again, and the broker has the second one already; the first is
     refused, since another broker leads the partition now; the answer to the second says that it is written.
     """
-    queues = PartitionQueues(delivery_timeout_s=100.0, backoff_s=0.01, leaders=dict.fromkeys(PLACES, ONE))
+    queues = PartitionQueues(delivery_timeout_s=100.0, backoff_s=0.01, leaders=dict.fromkeys(PARTITIONS, FIRST))
     accumulator = RecordAccumulator(queues, delivery_timeout_ms=100_000)
     accumulator.put([batch(0, 0)])
-    (first,) = accumulator.take(ONE, 10_000, waits=False)
+    (first,) = accumulator.take(FIRST, 10_000, waits=False)
     accumulator.acknowledge(first)
     accumulator.put([batch(0, 1), batch(0, 2)])
-    (refused,) = accumulator.take(ONE, 10_000, waits=False)
-    (written,) = accumulator.take(ONE, 10_000, waits=False)
+    (refused,) = accumulator.take(FIRST, 10_000, waits=False)
+    (written,) = accumulator.take(FIRST, 10_000, waits=False)
     with ThreadPoolExecutor(1) as threads:
         accumulator.requeue([refused], "another broker leads the partition")
         future = threads.submit(accumulator.leaderless)
@@ -34,6 +34,6 @@ def test_a_leader_is_looked_up_once_the_batch_behind_a_refused_one_is_written() 
             assert not future.done()
         accumulator.acknowledge(written)
         try:
-            assert future.result(PATIENCE_S) == [PLACES[0]]
+            assert future.result(PATIENCE_S) == [PARTITIONS[0]]
         finally:
             accumulator.close()

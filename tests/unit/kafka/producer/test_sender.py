@@ -18,7 +18,7 @@ from directkafka.options.client import ClientOptions
 from directkafka.options.producer import ProducerOptions
 
 ADDRESS = ("b", 9092)
-PLACES = [TopicPartition("flights", 0), TopicPartition("flights", 1)]
+PARTITIONS = [TopicPartition("flights", 0), TopicPartition("flights", 1)]
 
 
 class Channel:
@@ -50,10 +50,12 @@ class Box(RecordAccumulator):
     """A desk that notes what it is told, and closes when a request was answered."""
 
     def __init__(self) -> None:
-        queues = PartitionQueues(delivery_timeout_s=100.0, backoff_s=0.1, leaders=dict.fromkeys(PLACES, ADDRESS))
+        queues = PartitionQueues(delivery_timeout_s=100.0, backoff_s=0.1, leaders=dict.fromkeys(PARTITIONS, ADDRESS))
         super().__init__(queues, 100_000)
         data = memoryview(bytes(10))
-        self.put(EncodedBatch(target=target, data=data, records=1, raw_bytes=10, base_sequence=0) for target in PLACES)
+        self.put(
+            EncodedBatch(target=target, data=data, records=1, raw_bytes=10, base_sequence=0) for target in PARTITIONS
+        )
         self.acknowledged: list[TopicPartition] = []
         self.given_back: dict[TopicPartition, str] = {}
         self.failure: BaseException | None = None
@@ -82,21 +84,22 @@ def answered(monkeypatch: pytest.MonkeyPatch, named: list[TopicPartition]) -> Bo
 
 
 @pytest.mark.parametrize(
-    "named", [[PLACES[0], TopicPartition("flights", 9)], [PLACES[0], PLACES[0]], [TopicPartition("flights", -1)]]
+    "named",
+    [[PARTITIONS[0], TopicPartition("flights", 9)], [PARTITIONS[0], PARTITIONS[0]], [TopicPartition("flights", -1)]],
 )
 def test_an_answer_about_others_than_were_asked_is_not_believed_and_all_is_sent_again(
     monkeypatch: pytest.MonkeyPatch, named: list[TopicPartition]
 ) -> None:
     accumulator = answered(monkeypatch, named)
     assert (accumulator.acknowledged, accumulator.failure) == ([], None)
-    assert set(accumulator.given_back) == set(PLACES)
-    assert "not asked about or named twice" in accumulator.given_back[PLACES[0]]
+    assert set(accumulator.given_back) == set(PARTITIONS)
+    assert "not asked about or named twice" in accumulator.given_back[PARTITIONS[0]]
 
 
 def test_what_an_answer_leaves_out_is_sent_again(monkeypatch: pytest.MonkeyPatch) -> None:
-    accumulator = answered(monkeypatch, PLACES[:1])
-    assert accumulator.acknowledged == PLACES[:1]
-    assert list(accumulator.given_back) == PLACES[1:]
+    accumulator = answered(monkeypatch, PARTITIONS[:1])
+    assert accumulator.acknowledged == PARTITIONS[:1]
+    assert list(accumulator.given_back) == PARTITIONS[1:]
 
 
 def test_a_producer_that_is_closed_while_somebody_waits_for_it_does_not_say_that_all_is_written() -> None:

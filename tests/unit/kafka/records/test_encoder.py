@@ -17,7 +17,7 @@ from directkafka.offsets import TopicPartition
 from directkafka.options.producer import ProducerOptions
 
 IDENTITY = ProducerIdentity(producer_id=4711, epoch=7)
-PLACES = [TopicPartition("flights", number) for number in range(3)]
+PARTITIONS = [TopicPartition("flights", number) for number in range(3)]
 HEADERS = pa.list_(pa.struct([("key", pa.string()), ("value", pa.binary())]))
 TIME_MS = 1_700_000_000_000
 
@@ -55,7 +55,7 @@ def values(*each: bytes | None, **columns: Any) -> pa.RecordBatch:
 
 
 def to_first(rows: pa.RecordBatch, **options: Any) -> list[EncodedBatch]:
-    return encoder(**options).encode(rows, PLACES, np.zeros(rows.num_rows, np.int32))
+    return encoder(**options).encode(rows, PARTITIONS, np.zeros(rows.num_rows, np.int32))
 
 
 def read(batches: list[EncodedBatch]) -> list[dict[str, Any]]:
@@ -70,10 +70,10 @@ def times_ms(batches: list[EncodedBatch]) -> list[int]:
 def test_rows_go_to_their_targets_in_the_order_they_came() -> None:
     rows = values(*(b"%d" % number for number in range(10)))
     target_of = np.array([2, 0, 2, 0, 0, 2, 2, 0, 2, 0], np.int32)
-    batches = encoder().encode(rows, PLACES, target_of)
+    batches = encoder().encode(rows, PARTITIONS, target_of)
     assert {batch.target: [row["value"] for row in read([batch])] for batch in batches} == {
-        PLACES[0]: [b"1", b"3", b"4", b"7", b"9"],
-        PLACES[2]: [b"0", b"2", b"5", b"6", b"8"],
+        PARTITIONS[0]: [b"1", b"3", b"4", b"7", b"9"],
+        PARTITIONS[2]: [b"0", b"2", b"5", b"6", b"8"],
     }
 
 
@@ -161,7 +161,7 @@ def test_a_header_says_who_wrote_what_and_when() -> None:
 
 def test_records_of_a_transaction_are_marked() -> None:
     identity = ProducerIdentity(producer_id=1, epoch=0, transactional_id="flights-to-delays")
-    (batch,) = encoder(identity, compression="zstd").encode(values(b"a"), PLACES, np.zeros(1, np.int32))
+    (batch,) = encoder(identity, compression="zstd").encode(values(b"a"), PARTITIONS, np.zeros(1, np.int32))
     assert header_of(batch).attributes == 16 | CODECS["zstd"]
 
 
@@ -169,19 +169,25 @@ def test_sequence_numbers_go_on_from_batch_to_batch_and_from_call_to_call_in_eac
     record_encoder = encoder(batch_size_bytes=100)
     target_of = np.array([0, 1, 0, 0, 1], np.int32)
     rows = values(*(bytes(20) for _ in range(5)))
-    batches = record_encoder.encode(rows, PLACES, target_of) + record_encoder.encode(rows, PLACES[::-1], target_of)
-    for target in PLACES:
+    batches = record_encoder.encode(rows, PARTITIONS, target_of) + record_encoder.encode(
+        rows, PARTITIONS[::-1], target_of
+    )
+    for target in PARTITIONS:
         mine = [batch for batch in batches if batch.target == target]
         counted = np.cumsum([0, *(batch.records for batch in mine)])[: len(mine)]
         assert [batch.base_sequence for batch in mine] == counted.tolist()
         assert [header_of(batch).base_sequence for batch in mine] == counted.tolist()
-    assert {batch.target: batch.base_sequence for batch in batches} == {PLACES[0]: 2, PLACES[1]: 3, PLACES[2]: 2}
+    assert {batch.target: batch.base_sequence for batch in batches} == {
+        PARTITIONS[0]: 2,
+        PARTITIONS[1]: 3,
+        PARTITIONS[2]: 2,
+    }
 
 
 def test_sequence_numbers_begin_again_after_the_largest_that_java_has() -> None:
     record_encoder = encoder()
-    record_encoder._sequences[PLACES[0]] = 2**31 - 2
-    batches = [record_encoder.encode(values(b"a", b"b", b"c"), PLACES, np.zeros(3, np.int32))[0] for _ in range(2)]
+    record_encoder._sequences[PARTITIONS[0]] = 2**31 - 2
+    batches = [record_encoder.encode(values(b"a", b"b", b"c"), PARTITIONS, np.zeros(3, np.int32))[0] for _ in range(2)]
     assert [header_of(batch).base_sequence for batch in batches] == [2**31 - 2, 1]
 
 
@@ -203,10 +209,10 @@ def test_a_record_that_is_larger_than_a_request_is_named() -> None:
     record_encoder = encoder(request_bytes_max=1000)
     rows, target_of = values(b"a", b"b" * 1001, b"c"), np.array([0, 2, 0], np.int32)
     with pytest.raises(RecordTooLargeError, match=r"row 1 of 3 .*flights, partition 2 .*1000 of kafka") as caught:
-        record_encoder.encode(rows, PLACES, target_of)
+        record_encoder.encode(rows, PARTITIONS, target_of)
     assert (caught.value.row, caught.value.partition, caught.value.size_bytes_max) == (1, 2, 1000)
     assert caught.value.size_bytes > 1061
-    assert record_encoder.encode(values(b"a"), PLACES, np.zeros(1, np.int32))[0].base_sequence == 0
+    assert record_encoder.encode(values(b"a"), PARTITIONS, np.zeros(1, np.int32))[0].base_sequence == 0
 
 
 def test_a_record_that_is_just_as_large_as_a_request_is_written() -> None:

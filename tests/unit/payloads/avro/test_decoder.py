@@ -73,7 +73,7 @@ def enum(name: str, *symbols: str, **more: Any) -> dict[str, Any]:
 
 
 POINT = {"type": "record", "name": "Point", "fields": [{"name": "x", "type": "int"}]}
-PLACE = {**POINT, "name": "Place", "aliases": ["Point"]}
+RENAMED_POINT = {**POINT, "name": "Place", "aliases": ["Point"]}
 KINDS = enum("Kind", "A", "B")
 SORTS = enum("Sort", "B", "A", aliases=["Kind"])
 FIXED = {"type": "fixed", "name": "Hash", "size": 4}
@@ -95,8 +95,8 @@ DIGEST = {**FIXED, "name": "Digest", "aliases": ["Hash"]}
         ("bytes", "string", [b"text", "\u00e4".encode()]),
         ("string", "bytes", ["text", "\u00e4"]),
         (["null", "bytes"], ["null", "string"], [None, ("bytes", b"text")]),
-        (POINT, PLACE, [{"x": 7}]),
-        (["null", POINT], ["null", PLACE], [None, ("Point", {"x": 7})]),
+        (POINT, RENAMED_POINT, [{"x": 7}]),
+        (["null", POINT], ["null", RENAMED_POINT], [None, ("Point", {"x": 7})]),
         (KINDS, SORTS, ["A", "B"]),
         (["null", KINDS], ["null", SORTS], [None, ("Kind", "B")]),
         (FIXED, DIGEST, [b"abcd"]),

@@ -65,7 +65,7 @@ def test_a_header_counts_before_what_stands_in_front() -> None:
     }
 
 
-ONE, TWO = UUID(int=1), UUID("89791762-2336-4186-9674-299b90a802e2")
+FIRST, SECOND = UUID(int=1), UUID("89791762-2336-4186-9674-299b90a802e2")
 
 
 def named(guid: UUID, message: bytes = b"") -> bytes:
@@ -74,27 +74,27 @@ def named(guid: UUID, message: bytes = b"") -> bytes:
 
 def test_a_header_may_have_a_guid_in_place_of_a_number() -> None:
     texts, nulls = column([b"a", framed(3), b"b", b"c", None, b"d"])
-    values = [named(TWO), None, named(ONE), named(TWO), named(ONE), named(ONE) + b"x"]
+    values = [named(SECOND), None, named(FIRST), named(SECOND), named(FIRST), named(FIRST) + b"x"]
     headers = pa.array([None if value is None else [(NAME, value)] for value in values], HEADERS)
     frames = read_headers(texts, nulls, headers, NAME)
     names = [number if number >= NO_SCHEMA else frames.guids[FIRST_GUID - number] for number in frames.schemas.tolist()]
-    assert names == [TWO, 3, ONE, TWO, NO_SCHEMA, NO_SCHEMA]
+    assert names == [SECOND, 3, FIRST, SECOND, NO_SCHEMA, NO_SCHEMA]
     assert (frames.starts - texts.ends[:-1]).tolist() == [0, 5, 0, 0, 0, 0]
     assert frames.problems == {5: f"the header {NAME} names no schema"}
 
 
 def test_a_message_may_be_named_behind_a_guid() -> None:
     texts, nulls = column([b"a", b"b", b"c"])
-    values = [named(ONE, b"\4\2\4"), named(ONE, b"\0"), named(ONE)]
+    values = [named(FIRST, b"\4\2\4"), named(FIRST, b"\0"), named(FIRST)]
     headers = pa.array([[(NAME, value)] for value in values], HEADERS)
     frames = read_headers(texts, nulls, headers, NAME, names_messages=True)
-    assert frames.guids == [ONE]
+    assert frames.guids == [FIRST]
     assert [frames.paths[path_index] for path_index in frames.messages.tolist()[:2]] == [(1, 2), (0,)]
     assert frames.problems == {2: f"the header {NAME} names no schema"}
 
 
 def test_a_guid_stands_only_in_a_header() -> None:
-    texts, nulls = column([named(ONE) + b"x"])
+    texts, nulls = column([named(FIRST) + b"x"])
     frames = read_frames(texts, nulls)
     assert frames.schemas.tolist() == [NO_SCHEMA]
     assert frames.problems == {0: "it begins with the byte 0x01, not with 0x00 and a schema's number"}

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import pytest
-from tests.unit.pipeline.fakes import PLACE, FakeStore, World, bench
+from tests.unit.pipeline.fakes import PARTITION, FakeStore, World, bench
 
 from directkafka.errors import (
     BrokerResponseError,
@@ -284,7 +284,7 @@ def test_a_loss_that_a_second_look_shows_too_is_an_error() -> None:
 
 @pytest.mark.parametrize("fail_on_data_loss", [True, False])
 def test_a_start_that_seems_to_be_behind_the_log_is_looked_for_again(fail_on_data_loss: bool) -> None:
-    starting = Positions(partitions={PLACE: Exact(10)})
+    starting = Positions(partitions={PARTITION: Exact(10)})
     driver = bench(latest=15, starting=starting, fail_on_data_loss=fail_on_data_loss)
     driver.cluster.moves.extend([8, 15])  # a new leader's high watermark, then the real one
     driver.engine.run()

@@ -8,11 +8,11 @@ from tests.unit.pipeline.isolation.tasks import offsets_of, range_tasks
 
 from directkafka.pipeline.isolation.ranges import RecordPlace, alone, halved, offset_count, within, without
 
-SOME = st.lists(st.tuples(st.integers(0, 50), st.integers(1, 30)), min_size=1, max_size=4)
-PLACES = st.sets(st.tuples(st.integers(0, 4), st.integers(0, 90)), max_size=12)
+RANGES = st.lists(st.tuples(st.integers(0, 50), st.integers(1, 30)), min_size=1, max_size=4)
+BAD_RECORDS = st.sets(st.tuples(st.integers(0, 4), st.integers(0, 90)), max_size=12)
 
 
-@given(SOME)
+@given(RANGES)
 def test_halves_have_all_offsets_once_and_in_order(sizes: list[tuple[int, int]]) -> None:
     tasks = range_tasks(*sizes)
     if offset_count(tasks) < 2:
@@ -23,7 +23,7 @@ def test_halves_have_all_offsets_once_and_in_order(sizes: list[tuple[int, int]])
     assert all(task.range.count() for task in (*left, *right))
 
 
-@given(SOME, PLACES)
+@given(RANGES, BAD_RECORDS)
 def test_records_that_are_taken_out_are_alone_and_the_rest_is_all_else(
     sizes: list[tuple[int, int]], places: set[tuple[int, int]]
 ) -> None:

@@ -24,7 +24,7 @@ from directkafka.sinks.api import LedgerEntry
 from directkafka.sinks.ledger import SKIPPED
 
 
-def air(partition: int) -> TopicPartition:
+def air_partition(partition: int) -> TopicPartition:
     return TopicPartition("air", partition)
 
 
@@ -47,13 +47,15 @@ def entry(ends: Mapping[int, int], *, batch_id: int = 7, lineage: str = "first",
 
 
 def reset(ahead: LedgerEntry, ends: Mapping[int, int], rows: RowsPolicy = RowsPolicy.KEEP) -> LedgerEntry:
-    starts = {air(partition): progress(partition, end, start=end, origin=end) for partition, end in ends.items()}
+    starts = {
+        air_partition(partition): progress(partition, end, start=end, origin=end) for partition, end in ends.items()
+    }
     return reset_entry(ahead, starts, rows)
 
 
 def test_what_is_not_reset_stays_where_it_was_and_nothing_was_read() -> None:
     done = reset(entry({0: 30, 1: 40}), {0: 15})
-    assert done.ends() == {air(0): 15, air(1): 40}
+    assert done.ends() == {air_partition(0): 15, air_partition(1): 40}
     assert all(partition.start == partition.end for partition in done.progress)
     assert (done.batch_id, dict(done.row_counts), dict(done.total_rows)) == (8, {}, {})
     assert done.lineage not in ("first", reset(entry({0: 30, 1: 40}), {0: 16}).lineage)
@@ -113,7 +115,7 @@ def test_what_is_skipped_is_counted_and_what_is_read_again_is_not() -> None:
 
 def test_offsets_of_a_topic_that_was_made_again_are_not_compared() -> None:
     own = entry({0: 30})
-    starts = {air(0): progress(0, 3, start=3, origin=3, topic_id="another")}
+    starts = {air_partition(0): progress(0, 3, start=3, origin=3, topic_id="another")}
     done = reset_entry(own, starts, RowsPolicy.KEEP)
     assert changed_ranges(own, done) == []
-    assert reset_entry_of_store(done, own).progress == (starts[air(0)],)
+    assert reset_entry_of_store(done, own).progress == (starts[air_partition(0)],)

@@ -15,13 +15,13 @@ from directkafka.pipeline.ledger.reconcile import OPEN_LINEAGE, Recovery, reconc
 from directkafka.pipeline.structured.lineage import Case, CheckpointBatch, Decision, classify, decide, progress_of
 from directkafka.sinks.api import LedgerEntry
 
-PLACE = TopicPartition("t", 0)
+PARTITION = TopicPartition("t", 0)
 MINE = "mine"
 
 
 def planned(batch_id: int = 5, start: int = 50, end: int = 60, **changes: Any) -> CheckpointBatch:
     batch = CheckpointBatch(
-        lineage=MINE, batch_id=batch_id, starts={PLACE: start}, ends={PLACE: end}, planned_at_ms=1_000
+        lineage=MINE, batch_id=batch_id, starts={PARTITION: start}, ends={PARTITION: end}, planned_at_ms=1_000
     )
     return replace(batch, **changes)
 
@@ -86,13 +86,13 @@ def test_every_error_names_both_sides_and_a_way_out() -> None:
 
 def test_a_partition_that_joins_in_the_batch_is_no_difference() -> None:
     later = TopicPartition("t", 1)
-    assert classify(entry(), planned(ends={PLACE: 60, later: 0})) is Case.NEXT
+    assert classify(entry(), planned(ends={PARTITION: 60, later: 0})) is Case.NEXT
 
 
 def test_a_partition_that_joins_is_read_from_where_the_batch_says() -> None:
     """Spark's own source reads a partition in the batch that names it first, and from 0."""
     later = TopicPartition("t", 1)
-    batch = planned(ends={PLACE: 60, later: 7}, joined={later: 0})
+    batch = planned(ends={PARTITION: 60, later: 7}, joined={later: 0})
     assert classify(entry(), batch) is Case.NEXT
     assert [(partition.origin, partition.start, partition.end) for partition in progress_of(batch, entry())] == [
         (0, 50, 60),
@@ -105,9 +105,9 @@ def test_a_partition_that_the_ledger_knows_is_not_read_again_in_silence(known: i
     later = TopicPartition("t", 1)
     past = PartitionProgress(topic="t", partition=1, topic_id="", start=0, end=known, leader_epoch=-1, origin=0)
     before = entry(progress=(*entry().progress, past))
-    assert classify(before, planned(ends={PLACE: 60, later: 9}, joined={later: 0})) is case
+    assert classify(before, planned(ends={PARTITION: 60, later: 9}, joined={later: 0})) is case
     # Our own source: named first, read in the batch after.
-    assert classify(before, planned(ends={PLACE: 60, later: 0})) is case
+    assert classify(before, planned(ends={PARTITION: 60, later: 0})) is case
 
 
 def test_a_partition_that_is_gone_from_the_checkpoint_is_no_difference_and_its_progress_is_kept() -> None:
@@ -203,8 +203,8 @@ def batches(draw: st.DrawFn) -> CheckpointBatch:
     batch_id = draw(batch_ids)
     return planned(
         batch_id,
-        starts={} if batch_id == 0 else {PLACE: start},
-        ends={PLACE: start + draw(offsets)},
+        starts={} if batch_id == 0 else {PARTITION: start},
+        ends={PARTITION: start + draw(offsets)},
         planned_at_ms=draw(st.integers(0, 3)),
     )
 
@@ -216,7 +216,7 @@ def test_nothing_is_written_unless_it_begins_where_the_ledger_ends(
     case = classify(ledger_entry, batch)
     if case in (Case.NEXT, Case.RESTARTED):
         assert ledger_entry is not None
-        assert batch.begin()[PLACE] == ledger_entry.ends()[PLACE]
+        assert batch.begin()[PARTITION] == ledger_entry.ends()[PARTITION]
     if case is Case.FIRST:
         assert ledger_entry is None
         assert batch.batch_id == 0
@@ -243,7 +243,7 @@ def test_what_was_committed_from_a_plan_is_done_for_that_plan_and_next_for_the_f
     committed = entry(batch.batch_id, progress=progress_of(batch, None), committed_at_ms=batch.planned_at_ms)
     assert classify(committed, batch) is Case.DONE
     following = replace(
-        batch, batch_id=batch.batch_id + 1, starts=batch.ends, ends={PLACE: batch.ends[PLACE] + records}
+        batch, batch_id=batch.batch_id + 1, starts=batch.ends, ends={PARTITION: batch.ends[PARTITION] + records}
     )
     assert classify(committed, following) is Case.NEXT
     assert classify(entry(batch.batch_id + 1, progress=progress_of(following, committed)), batch).is_error

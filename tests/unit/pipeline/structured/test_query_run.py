@@ -7,7 +7,7 @@ from dataclasses import dataclass, field, replace
 from typing import Any
 
 import pytest
-from tests.unit.pipeline.fakes import NAME, PLACE, Clock, FakeSink, FakeStop, FakeStore, World
+from tests.unit.pipeline.fakes import NAME, PARTITION, Clock, FakeSink, FakeStop, FakeStore, World
 
 from directkafka.errors import FencedError, LineageError, RowCountError, StoreUnavailableError
 from directkafka.errors.kafka import TransactionTooSlowError
@@ -41,8 +41,8 @@ class FakeCheckpoint:
         return CheckpointBatch(
             lineage=self.lineage,
             batch_id=batch_id,
-            starts={} if batch_id == 0 else {PLACE: start},
-            ends={PLACE: end},
+            starts={} if batch_id == 0 else {PARTITION: start},
+            ends={PARTITION: end},
             planned_at_ms=PLANNED_AT_MS,
         )
 
@@ -132,7 +132,7 @@ def test_ledgers_are_read_once_in_a_run_that_goes_well(bench: Bench) -> None:
     bench.run(0, 1, 2)
     assert bench.world.events.count("read a") == 1
     assert bench.stores[0].entry is not None
-    assert (bench.stores[0].entry.batch_id, bench.stores[0].entry.ends()) == (2, {PLACE: 20})
+    assert (bench.stores[0].entry.batch_id, bench.stores[0].entry.ends()) == (2, {PARTITION: 20})
 
 
 def test_an_entry_is_never_older_than_its_plan_whatever_the_clock_says(bench: Bench) -> None:
@@ -195,7 +195,7 @@ def test_a_reset_that_was_ended_between_two_stores_is_finished_before_the_checkp
     two.stores[0].entry = reset_entry(before, {start.topic_partition: start}, RowsPolicy.KEEP)
     with pytest.raises(LineageError):
         two.run(2)
-    assert [store.entry and store.entry.ends() for store in two.stores] == [{PLACE: 4}, {PLACE: 4}]
+    assert [store.entry and store.entry.ends() for store in two.stores] == [{PARTITION: 4}, {PARTITION: 4}]
     assert two.stores[0].entry.lineage == two.stores[1].entry.lineage  # type: ignore[union-attr]
 
 

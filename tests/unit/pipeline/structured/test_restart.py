@@ -7,7 +7,7 @@ from dataclasses import replace
 from typing import Any
 
 import pytest
-from tests.unit.pipeline.fakes import NAME, PLACE, FakeSink, FakeStore, World
+from tests.unit.pipeline.fakes import NAME, PARTITION, FakeSink, FakeStore, World
 
 from directkafka.errors import LineageError, OptionError, StoreUnavailableError
 from directkafka.offsets import PartitionProgress, TopicPartition
@@ -24,10 +24,10 @@ NEW = Position(lineage=None, done_ends={}, planned_begin={}, planned_ends={})
 BEGUN = Position(
     lineage="mine",
     done=5,
-    done_ends={PLACE: 50},
+    done_ends={PARTITION: 50},
     planned=6,
-    planned_begin={PLACE: 50},
-    planned_ends={PLACE: 60},
+    planned_begin={PARTITION: 50},
+    planned_ends={PARTITION: 60},
     planned_at_ms=7,
 )
 
@@ -85,14 +85,14 @@ def test_what_is_confirmed_is_fenced_first(monkeypatch: pytest.MonkeyPatch) -> N
     bench = Bench(monkeypatch, BEGUN, a=entry(50, 3, "other"))
     assert [change.is_done for change in bench.adopt()] == [True]
     assert bench.world.events == ["fence a", "read a", "commit a", "close a"]
-    assert bench.set_ends() == [("mine", 5, {PLACE: 50})]
+    assert bench.set_ends() == [("mine", 5, {PARTITION: 50})]
 
 
 def test_each_store_adopts_the_batch_it_has(monkeypatch: pytest.MonkeyPatch) -> None:
     """The driver died between two stores, and the checkpoint was moved afterwards."""
     bench = Bench(monkeypatch, BEGUN, a=entry(60, 9, "other"), b=entry(50, 8, "other"))
     bench.adopt()
-    assert bench.set_ends() == [("mine", 6, {PLACE: 60}), ("mine", 5, {PLACE: 50})]
+    assert bench.set_ends() == [("mine", 6, {PARTITION: 60}), ("mine", 5, {PARTITION: 50})]
 
 
 NEW_PLACE = TopicPartition("t", 1)
@@ -102,7 +102,7 @@ NEW_PLACE = TopicPartition("t", 1)
 def test_a_partition_that_only_the_checkpoint_knows_must_not_have_been_read(
     offset: int, is_adopted: bool, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    ends = {PLACE: 50, NEW_PLACE: offset}
+    ends = {PARTITION: 50, NEW_PLACE: offset}
     bench = Bench(monkeypatch, replace(BEGUN, done_ends=ends), a=entry(50, 3, "other"))
     if is_adopted:
         bench.adopt()
@@ -121,13 +121,13 @@ def test_a_partition_that_only_the_ledger_knows_must_not_have_been_read(
     bench = Bench(monkeypatch, BEGUN, a=both)
     if is_adopted:
         bench.adopt()
-        assert bench.set_ends() == [("mine", 5, {PLACE: 50, NEW_PLACE: 0})]
+        assert bench.set_ends() == [("mine", 5, {PARTITION: 50, NEW_PLACE: 0})]
     else:
         with pytest.raises(LineageError, match="do not stand at the same offsets"):
             bench.adopt()
 
 
-@pytest.mark.parametrize("planned", [{PLACE: 60}, {PLACE: 60, NEW_PLACE: 4}])
+@pytest.mark.parametrize("planned", [{PARTITION: 60}, {PARTITION: 60, NEW_PLACE: 4}])
 def test_a_checkpoint_that_has_planned_past_the_ledger_or_not_as_far_is_told_apart(
     planned: dict[TopicPartition, int], monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -137,7 +137,7 @@ def test_a_checkpoint_that_has_planned_past_the_ledger_or_not_as_far_is_told_apa
         bench = Bench(monkeypatch, position, a=entry(offset, 3, "other"))
         if batch_id is not None:
             bench.adopt()
-            assert bench.set_ends() == [("mine", batch_id, {PLACE: offset})]
+            assert bench.set_ends() == [("mine", batch_id, {PARTITION: offset})]
             continue
         with pytest.raises(LineageError) as caught:
             bench.adopt()
@@ -159,11 +159,16 @@ def test_nothing_is_adopted_unless_every_store_stands_there(
 def test_a_planned_batch_without_records_is_left_to_be_written(monkeypatch: pytest.MonkeyPatch) -> None:
     """Its rows come from Spark's state; to adopt its number would lose them."""
     still = Position(
-        lineage="mine", done=5, done_ends={PLACE: 50}, planned=6, planned_begin={PLACE: 50}, planned_ends={PLACE: 50}
+        lineage="mine",
+        done=5,
+        done_ends={PARTITION: 50},
+        planned=6,
+        planned_begin={PARTITION: 50},
+        planned_ends={PARTITION: 50},
     )
     bench = Bench(monkeypatch, still, a=entry(50, 3, "other"))
     bench.adopt()
-    assert bench.set_ends() == [("mine", 5, {PLACE: 50})]
+    assert bench.set_ends() == [("mine", 5, {PARTITION: 50})]
 
 
 def test_a_checkpoint_that_has_not_begun_cannot_be_adopted(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -183,9 +188,9 @@ def test_another_number_of_the_same_lineage_passes_through_a_waiting_entry(monke
     bench.world.fail("commit a", None, StoreUnavailableError(store="a", cause="it dies in between"))
     with pytest.raises(StoreUnavailableError):
         bench.adopt()
-    assert bench.set_ends() == [(OPEN_LINEAGE, 0, {PLACE: 50})]
+    assert bench.set_ends() == [(OPEN_LINEAGE, 0, {PARTITION: 50})]
     bench.adopt()
-    assert bench.set_ends() == [("mine", 5, {PLACE: 50})]
+    assert bench.set_ends() == [("mine", 5, {PARTITION: 50})]
 
 
 def test_what_stands_there_already_is_left_alone(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -235,19 +240,19 @@ def test_what_lies_between_ledger_and_checkpoint_is_said_in_numbers(
     change = bench.restart("checkpoint")[0]
     assert [(partition.lost, partition.doubled) for partition in change.moved] == [(lost, doubled)]
     assert change.as_records()[0]["next"] == 50
-    assert bench.set_ends() == [("mine", 5, {PLACE: 50})]
+    assert bench.set_ends() == [("mine", 5, {PARTITION: 50})]
 
 
 def test_a_store_without_an_entry_takes_the_checkpoint_s_position(monkeypatch: pytest.MonkeyPatch) -> None:
     bench = Bench(monkeypatch, BEGUN, a=None)
     change = bench.restart("checkpoint")[0]
     assert [(partition.ledger, partition.lost, partition.doubled) for partition in change.moved] == [(None, None, None)]
-    assert bench.set_ends() == [("mine", 5, {PLACE: 50})]
+    assert bench.set_ends() == [("mine", 5, {PARTITION: 50})]
 
 
 def test_a_new_checkpoint_may_begin_anywhere_when_it_is_believed(monkeypatch: pytest.MonkeyPatch) -> None:
     bench = Bench(monkeypatch, NEW, a=entry(50))
-    change = bench.restart("checkpoint", starts={PLACE: 20})[0]
+    change = bench.restart("checkpoint", starts={PARTITION: 20})[0]
     assert [(partition.lost, partition.doubled) for partition in change.moved] == [(0, 30)]
     assert bench.set_ends() == [(OPEN_LINEAGE, 0, {})]
 

@@ -28,7 +28,7 @@ from directkafka.errors.kafka import (
 from directkafka.pipeline.retry import may_pass
 from directkafka.sinks.kafka.errors import error_for, translate
 
-PLACE: dict[str, Any] = {"topic": "flights", "partition": 0}
+PARTITION: dict[str, Any] = {"topic": "flights", "partition": 0}
 
 
 def answer(code: int, *, retriable: bool = False) -> BrokerResponseError:
@@ -55,7 +55,7 @@ def too_large(records: int) -> BatchTooLargeError:
     ("error", "expected", "passes"),
     [
         (BrokerUnreachableError(addresses=("one:1",), timeout_ms=1, cause="refused"), StoreUnavailableError, True),
-        (DeliveryTimeoutError(**PLACE, records=1, tries=2, timeout_ms=1, cause="x"), StoreUnavailableError, True),
+        (DeliveryTimeoutError(**PARTITION, records=1, tries=2, timeout_ms=1, cause="x"), StoreUnavailableError, True),
         (SecondAttemptError(transaction="directkafka.a/1/2", task="write/0"), StoreUnavailableError, True),
         (
             TransactionFencedError(api="EndTxn", transactional_id="a", producer_id=1, epoch=2, code=90, name="N"),
@@ -70,7 +70,7 @@ def too_large(records: int) -> BatchTooLargeError:
         (answer(50), OptionError, False),
         (answer(87), StoreRequestError, False),
         (BrokerAccessError(address="one:1", cause="no", remedy="Log in"), StoreAccessError, False),
-        (RecordTooLargeError(**PLACE, row=0, rows=1, size_bytes=9, size_bytes_max=8), RowRejectedError, False),
+        (RecordTooLargeError(**PARTITION, row=0, rows=1, size_bytes=9, size_bytes_max=8), RowRejectedError, False),
         (
             TransactionTooSlowError(transactional_id="a", elapsed_ms=9, budget_ms=8, timeout_ms=10),
             TransactionTooSlowError,

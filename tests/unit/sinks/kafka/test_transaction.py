@@ -14,7 +14,7 @@ from directkafka.options.producer import TransactionOptions
 from directkafka.sinks.kafka.transaction import DRIVER, KafkaTransaction
 
 LEDGER = TopicPartition("directkafka.ledger.a", 0)
-PLACES = [TopicPartition("flights", number) for number in range(3)]
+PARTITIONS = [TopicPartition("flights", number) for number in range(3)]
 
 
 class FakeCoordinator:
@@ -63,23 +63,23 @@ def test_the_ledger_is_taken_in_with_the_first_partitions(
     transaction: KafkaTransaction, coordinator: FakeCoordinator
 ) -> None:
     assert not transaction.is_open
-    transaction.add(PLACES[:2])
-    transaction.add(PLACES)
-    transaction.add(PLACES)
+    transaction.add(PARTITIONS[:2])
+    transaction.add(PARTITIONS)
+    transaction.add(PARTITIONS)
     transaction.add([LEDGER])
-    assert coordinator.added == [{LEDGER, *PLACES[:2]}, {PLACES[2]}]
+    assert coordinator.added == [{LEDGER, *PARTITIONS[:2]}, {PARTITIONS[2]}]
     assert transaction.is_open
 
 
 def test_a_partition_has_one_writer(transaction: KafkaTransaction, coordinator: FakeCoordinator) -> None:
     assert not transaction.is_shared
-    transaction.add(PLACES[:1], writer="flights")
+    transaction.add(PARTITIONS[:1], writer="flights")
     assert transaction.is_shared
     with pytest.raises(OptionError, match=rf"flights-0 \(flights, {DRIVER}\)"):
-        transaction.add(PLACES)
+        transaction.add(PARTITIONS)
     with pytest.raises(OptionError):
         transaction.add([LEDGER], writer="flights")
-    assert coordinator.added == [{LEDGER, PLACES[0]}]
+    assert coordinator.added == [{LEDGER, PARTITIONS[0]}]
     assert transaction.has_writer("flights")
     assert not transaction.has_writer("weather")
 

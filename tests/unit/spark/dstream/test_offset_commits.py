@@ -14,7 +14,7 @@ from directkafka.errors.streams import BatchFailedError, OffsetsNotCommittedErro
 from directkafka.offsets import TopicPartition
 from directkafka.spark.dstream.offset_commits import FLUSH_S, GroupCommits, Queued
 
-PLACE = TopicPartition("flights", 0)
+PARTITION = TopicPartition("flights", 0)
 
 
 class Group:
@@ -32,7 +32,7 @@ class Group:
         if self.error is not None:
             error, self.error = self.error, None
             raise error
-        self.committed.append(offsets[PLACE])
+        self.committed.append(offsets[PARTITION])
 
     def is_done(self, batch_ms: int | None) -> bool:
         if batch_ms in self.failed or (batch_ms is None and self.failed):
@@ -41,9 +41,9 @@ class Group:
 
     def add(self, offset: int, batch_ms: int | None) -> None:
         def answered(offsets: Mapping[TopicPartition, int], error: DirectKafkaError | None) -> None:
-            self.answers.append((offsets[PLACE], error))
+            self.answers.append((offsets[PARTITION], error))
 
-        self.commits.add(Queued({PLACE: offset}, answered, batch_ms))
+        self.commits.add(Queued({PARTITION: offset}, answered, batch_ms))
 
 
 @pytest.fixture
@@ -152,7 +152,7 @@ def test_a_callback_that_raises_stops_nothing(group: Group) -> None:
     def fail(*_: object) -> None:
         raise RuntimeError("the user's own")
 
-    group.commits.add(Queued({PLACE: 10}, fail, None))
+    group.commits.add(Queued({PARTITION: 10}, fail, None))
     group.add(20, None)
     assert group.commits.flush(timeout_s=20)
     assert group.committed[-1] == 20

@@ -27,7 +27,7 @@ from directkafka.pipeline.execution.rejection import (
     RECORD,
     TOLD,
     kept_columns,
-    unbound_dead_letters,
+    no_dead_letter_sink,
     unnamed_records,
 )
 from directkafka.sinks.api import Sink
@@ -126,7 +126,7 @@ def diverted(schemas: Schemas, dead_letters: pa.Schema | None) -> dict[str, pa.S
     diverted_schemas = {name: schema for name, schema in schemas.items() if name != DEAD_LETTERS}
     for output in _rejecting(schemas):
         if dead_letters is None:
-            raise unbound_dead_letters(output)
+            raise no_dead_letter_sink(output)
         schema = schemas[output]
         if (error := unnamed_records(output, schema.names, _reason_of(schema))) is not None:
             raise error
