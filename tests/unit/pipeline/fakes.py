@@ -180,6 +180,8 @@ class FakeCluster:
         self.task_epochs: list[int] = []
         #: Of each view, whether topics had to be listed anew.
         self.looks: list[bool] = []
+        #: So many of the next views do not know the topic yet.
+        self.blind_views = 0
         self.told: list[int] = []
         #: What the group was told beside that: at the start, in idle looks, at the end.
         self.group: list[int] = []
@@ -210,7 +212,10 @@ class FakeCluster:
             latest=self.latest,
             ended=ended,
         )
-        return ClusterSnapshot(cluster_id="c", partitions={PARTITION: seen}, taken_at_ms=0)
+        self.blind_views -= 1
+        return ClusterSnapshot(
+            cluster_id="c", partitions={PARTITION: seen} if self.blind_views < 0 else {}, taken_at_ms=0
+        )
 
     def report_progress(self, ends: Mapping[TopicPartition, int]) -> None:
         self.told.append(ends[PARTITION])

@@ -23,6 +23,7 @@ from directkafka.pipeline.ledger.reset_entry import reset_entry
 from directkafka.pipeline.ledger.store_group import Ledgers
 from directkafka.pipeline.run_writers import RunWriters
 from directkafka.planning.reset_target import RowsPolicy
+from directkafka.planning.trigger import Backlog, Interval, Trigger
 from directkafka.sinks.api import LedgerEntry
 from directkafka.sinks.ledger import schema_ids, with_notes
 
@@ -322,3 +323,84 @@ def test_a_reset_that_one_store_lacks_is_said_before_the_next_start() -> None:
     assert ledgers.waiting() == (
         "a reset was ended between two stores: the next start, or directkafka reset, finishes it",
     )
+
+
+@pytest.mark.parametrize("trigger", [Interval(100), Backlog(1, 60_000)])
+def test_a_store_that_loses_its_newest_batch_while_there_is_nothing_to_do_gets_it_again(trigger: Trigger) -> None:
+    """A failover to a copy that lacked it, which has the fence."""
+    world = World()
+    driver = bench(world=world, stores=two_stores(world), latest=10, trigger=trigger, stop_after_waits=400)
+    first, second = driver.stores
+    failover_s = driver.clock.now_s + 20
+
+    def happens() -> None:
+        if second.entry is second.committed[-1] and driver.clock.now_s >= failover_s and len(second.committed) == 2:
+            second.entry = second.committed[0]
+            del second.rows[:]
+        if driver.clock.now_s >= failover_s + 10:
+            driver.cluster.latest = 20
+
+    world.fail("snapshot", None, *[happens] * 10_000)
+    driver.engine.run()
+    assert [[number for number, _ in store.rows] for store in (first, second)] == [[1, 2], [1, 2]]
+
+
+@pytest.mark.parametrize("trigger", [Interval(100), Backlog(1, 60_000)])
+def test_a_ledger_that_is_gone_while_there_is_nothing_to_do_is_an_error_of_its_own(trigger: Trigger) -> None:
+    driver = bench(latest=10, trigger=trigger, stop_after_waits=400)
+    store, emptied_s = driver.stores[0], driver.clock.now_s + 20
+
+    def happens() -> None:
+        if driver.clock.now_s >= emptied_s:
+            store.entry, store.generation = None, 0
+
+    driver.world.fail("snapshot", None, *[happens] * 10_000)
+    with pytest.raises(FencedError):
+        driver.engine.run()
+
+
+def test_a_store_whose_look_fails_is_durable_too_when_it_is_connected_again() -> None:
+    world = World()
+    driver = bench(world=world, stores=two_stores(world), latest=10)
+    force_durable, tries = driver.stores[0].force_durable, iter([AWAY, None])
+
+    def fails_once() -> None:
+        if (error := next(tries)) is not None:
+            raise error
+        force_durable()
+
+    driver.stores[0].force_durable = fails_once  # type: ignore[method-assign]
+    driver.engine.run()
+    assert [store.is_durable for store in driver.stores] == [True, True]
+
+
+def test_two_stores_of_a_server_that_is_started_again_while_they_are_asked_are_one() -> None:
+    class Asked(FakeStore):
+        """Names the server's start, and remembers it until it is closed."""
+
+        starts = 0
+        asked: str | None = None
+
+        @property
+        def identity(self) -> str:
+            self.asked = self.asked or f"server {Asked.starts}"
+            return self.asked
+
+        def close(self) -> None:
+            self.asked = None
+
+    class RestartsOnce(FakeSink):
+        @property
+        def target(self) -> str:
+            if Asked.starts == 0:
+                Asked.starts = 1
+                raise AWAY
+            return "the letters"
+
+    world = World()
+    sinks = [FakeSink(Asked(world, "a"), "rows"), RestartsOnce(Asked(world, "a"), "letters")]
+    group = Ledgers("flights", [Route(output="default", sink=sink) for sink in sinks])  # type: ignore[arg-type]
+    with pytest.raises(StoreUnavailableError):
+        group.connect()
+    group.connect()
+    assert group.identities == ("server 1",)

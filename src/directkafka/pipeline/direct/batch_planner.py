@@ -25,7 +25,7 @@ from directkafka.planning.plan import BatchPlan, PlanPolicy, plan, plan_origin, 
 from directkafka.planning.trigger import AvailableNow, Trigger
 from directkafka.sinks.api import LedgerEntry, Sink
 from directkafka.snapshot import ClusterSnapshot
-from directkafka.spark.source_cluster import SourceCluster, confirm_loss
+from directkafka.spark.source_cluster import CONFIRM_LOSS_S, SourceCluster, confirm_loss
 
 log = logging.getLogger("directkafka.pipeline")
 
@@ -79,7 +79,8 @@ class Planner:
         self._clock = clock
         #: Where an available-now run ends; known once the first snapshot is believed.
         self._target: Mapping[TopicPartition, int] | None = None
-        self._planned_ms: int | None = None
+        #: When the newest committed batch was planned. Of one that failed, the records have waited long enough.
+        self._committed_plan_ms: int | None = None
         self._snapshot_ms = 0
         #: The newest plan; when it proves too large for a transaction, the next one is held below it.
         self._planned: BatchPlan | None = None
@@ -93,8 +94,12 @@ class Planner:
             DirectKafkaError: Kafka does not answer.
         """
         known = previous.by_partition()
-        snapshot, policy = self._cluster.snapshot(known=known), self._policy_now()
+        snapshot, policy = self._cluster.snapshot(known=known), self._policy_now(self._committed_plan_ms)
         self._snapshot_ms = self._now_ms()
+        if self._target is None and self._ends and known.keys() - snapshot.partitions.keys() - snapshot.deleted:
+            # One look says how far the run goes, and a broker may have old metadata (KAFKA-7703).
+            self._stop.wait(CONFIRM_LOSS_S)
+            snapshot = self._cluster.snapshot(fresh=True, known=known)
         snapshot, batch = confirm_loss(
             lambda snapshot: plan(known, self._up_to_target(snapshot), policy),
             snapshot,
@@ -114,7 +119,8 @@ class Planner:
         """
         if self._now_ms() - self._snapshot_ms > _SNAPSHOT_AGE_MS_MAX:
             return None
-        batch = plan(previous.by_partition(), self._up_to_target(snapshot), self._policy_now())
+        policy = self._policy_now(self._snapshot_ms)
+        batch = plan(previous.by_partition(), self._up_to_target(snapshot), policy)
         return self._noted(batch, snapshot) if batch is not None and batch.offset_count >= offsets_min else None
 
     def origin(self, starting: Positions) -> BatchPlan:
@@ -148,6 +154,14 @@ class Planner:
         snapshot = snapshot.planned_under(ahead.progress)
         return Planned(pinned, snapshot, self._cluster.tasks(pinned.ranges, snapshot))
 
+    def backlog(self, ends: Mapping[TopicPartition, int]) -> int:
+        """Offsets that are waiting behind these ends."""
+        seen = self._cluster.snapshot().partitions
+        return sum(
+            max(0, seen_partition.latest - ends.get(partition, seen_partition.earliest))
+            for partition, seen_partition in seen.items()
+        )
+
     def plan_smaller(self, error: TransactionTooSlowError) -> None:
         """Hold the next plan to half of the one that was too large for a transaction.
 
@@ -171,19 +185,21 @@ class Planner:
 
     def learn(self, batch: BatchPlan, *, took_ms: int) -> None:
         """How long a committed batch took: after batches that were fast, larger ones are tried again."""
+        self._committed_plan_ms = self._now_ms() - took_ms
         self._adaptive_limit = self._adaptive_limit.after(batch, took_ms=took_ms)
 
     def _noted(self, batch: BatchPlan | None, snapshot: ClusterSnapshot) -> Planned | None:
         if batch is None:
             return None
-        self._planned_ms, self._planned = self._now_ms(), batch
+        self._planned = batch
         return Planned(batch, snapshot, self._cluster.tasks(batch.ranges, snapshot))
 
-    def _policy_now(self) -> PlanPolicy:
+    def _policy_now(self, planned_ms: int | None) -> PlanPolicy:
+        """What counts for a batch, if the one before was planned then; None: it is the first of the run."""
         policy = self._adaptive_limit.over(self._policy)
         if self._ends:
             return policy
-        waited_ms = None if self._planned_ms is None else self._now_ms() - self._planned_ms
+        waited_ms = None if planned_ms is None else self._now_ms() - planned_ms
         return replace(policy, min_offsets=self._min_offsets.after(waited_ms))
 
     def _up_to_target(self, snapshot: ClusterSnapshot) -> ClusterSnapshot:

@@ -31,16 +31,14 @@ from contextlib import ExitStack, suppress
 from dataclasses import replace
 from functools import partial
 from threading import Event
-from typing import NamedTuple
 
 from directkafka.errors import RowRejectedError, WorkerLostError
 from directkafka.errors.kafka import TransactionTooSlowError
 from directkafka.fault_points import fault_point
-from directkafka.kafka.consumer.range_task import ReadCount
 from directkafka.offsets import Positions, TopicPartition, to_nested
 from directkafka.options.limits import NO_WAIT, MinOffsets
 from directkafka.pipeline.direct.batch_planner import RAISE_TIMEOUT, Planned, Planner, log_losses
-from directkafka.pipeline.direct.prefetch import PlannedBatch, PrefetchedBatch
+from directkafka.pipeline.direct.prefetch import CommittedBatch, PlannedBatch, PrefetchedBatch
 from directkafka.pipeline.execution.batch_writer import RangesWriter, WrittenBatch
 from directkafka.pipeline.isolation.writer import IsolatingWriter, write_again
 from directkafka.pipeline.ledger.commit_session import CommitSession
@@ -60,17 +58,6 @@ log = logging.getLogger("directkafka.pipeline")
 #: How often a driver with nothing to do asks whether a newer one has taken its pipeline, in milliseconds. One
 #: that has something to do finds out when it commits.
 _FENCE_LOOK_MS = 5_000
-
-#: Longest single wait for the next batch, in milliseconds; a longer one is several.
-_WAIT_MS_MAX = 60_000
-
-
-class _Committed(NamedTuple):
-    """What is to be told of a batch, once all stores have it."""
-
-    begun: PlannedBatch
-    read: Mapping[str, ReadCount]
-    watch: Stopwatch
 
 
 class DirectEngine:
@@ -133,9 +120,11 @@ class DirectEngine:
         #: Up to where all stores have everything.
         self._ends: Mapping[TopicPartition, int] | None = None
         #: The batch that is being committed, or that failed while it was.
-        self._unreported: _Committed | None = None
+        self._unreported: CommittedBatch | None = None
         #: When the newest batch began.
         self._started_ms: int | None = None
+        #: When the ledgers were read last with nothing to do.
+        self._looked_ms = self._now_ms()
 
     def run(self) -> None:
         """Steps 0 to 2, then batches until the trigger or the stop ends them.
@@ -162,7 +151,7 @@ class DirectEngine:
     def _run_batches(self) -> None:
         ended_ms = None
         is_idle = False
-        looked_ms = self._now_ms()
+        self._looked_ms = self._now_ms()
         while not self._stop.is_set():
             if self._retry_policy.until_done(self._is_paused):
                 if isinstance(self._trigger, AvailableNow):
@@ -174,25 +163,35 @@ class DirectEngine:
                 backlog = self._retry_policy.until_done(self._backlog)
                 if (wait := self._wait_ms(backlog, ended_ms=ended_ms, is_idle=is_idle)) > 0:
                     self._status.at(Step.WAITING)
-                    self._stop.wait(min(wait, _WAIT_MS_MAX) / 1000)
+                    self._look_when_due()
+                    self._stop.wait(min(wait, _FENCE_LOOK_MS) / 1000)
                     continue
             self._started_ms = self._now_ms()
             is_idle = not self._retry_policy.until_done(self._next_batch)
             ended_ms = self._now_ms()
             if is_idle and isinstance(self._trigger, AvailableNow):
                 return
-            if is_idle and ended_ms - looked_ms >= _FENCE_LOOK_MS:
-                self._retry_policy.until_done(self._ledgers.read)
-                self._status.at(Step.WAITING)
-                self._commit_to_group()
-                looked_ms = ended_ms
+            if is_idle:
+                self._look_when_due()
+
+    def _look_when_due(self) -> None:
+        """With nothing to do, every few seconds: has a newer driver come, and does the group know where this one is?"""
+        if self._now_ms() - self._looked_ms >= _FENCE_LOOK_MS:
+            self._retry_policy.until_done(self._read_ledgers)
+            self._status.at(Step.WAITING)
+            self._commit_to_group()
+            self._looked_ms = self._now_ms()
+
+    def _read_ledgers(self) -> None:
+        """Read them between two batches: after a failover a store may stand before what it had committed."""
+        self._is_undetermined |= not self._ledgers.read().is_whole
 
     def _is_paused(self) -> bool:
         """Whether the pipeline is paused; then no batch is under way, and a newer driver is looked for."""
         if not self._pause.is_paused(self._ledgers.first):
             return False
         self._abort_ahead()
-        self._ledgers.read()
+        self._read_ledgers()
         return True
 
     def _wait_ms(self, backlog: int | None, *, ended_ms: int | None, is_idle: bool = False) -> int:
@@ -221,6 +220,12 @@ class DirectEngine:
         if unreported is not None and unreported.begun.name.batch_id == entry.batch_id:
             # It was committed, and the answer did not come, or another store had it only now.
             self._report_committed(unreported)
+
+    def _recover_if_undetermined(self) -> None:
+        if self._is_undetermined:
+            self._abort_ahead()
+            self._recover()
+            self._is_undetermined = False
 
     def _bring_together(self) -> None:
         recovery = self._ledgers.read()
@@ -268,9 +273,7 @@ class DirectEngine:
     def _next_batch(self) -> bool:
         """One batch if there is anything to read; whether there was."""
         while True:
-            if self._is_undetermined:
-                self._abort_ahead()
-                self._recover()
+            self._recover_if_undetermined()
             self._is_undetermined = True
             try:
                 done = self._batch()
@@ -301,7 +304,7 @@ class DirectEngine:
             self._status.at(Step.COMMIT)
             entry = self._entry(begun, written.set_apart)
             self._begin_ahead(begun, entry)
-            self._unreported = _Committed(begun, written.read, watch)
+            self._unreported = CommittedBatch(begun=begun, read=written.read, watch=watch)
             self._session.commit(entry, written)
         self._report_committed(self._unreported)
         self._unreported = None
@@ -322,15 +325,15 @@ class DirectEngine:
         of_batch = begun.name.batch_id, self._ledgers.entry.lineage, begun.batch.progress
         return self._session.entry(*of_batch, schema_ids=self._writers.schema_ids, set_apart=set_apart)
 
-    def _report_committed(self, committed: _Committed) -> None:
+    def _report_committed(self, committed: CommittedBatch) -> None:
         """Step 5 of a batch that all stores have."""
-        begun, read, watch = committed
+        begun, watch = committed.begun, committed.watch
         watch.lap("commit")
         self._planner.learn(begun.batch, took_ms=watch.laps_ms["write"] + watch.laps_ms["commit"])
         self._ends = begun.batch.ends()
         self._cluster.report_progress(self._ends)
         self._session.report_batch(
-            self._report, watch, ranges=begun.batch.ranges, read=read, backlog=begun.batch.backlog
+            self._report, watch, ranges=begun.batch.ranges, read=committed.read, backlog=begun.batch.backlog
         )
 
     def _begin(self) -> PlannedBatch | None:
@@ -388,12 +391,8 @@ class DirectEngine:
         """Offsets that are waiting, for triggers that ask."""
         if not asks_backlog(self._trigger):
             return None
-        ends = self._ledgers.entry.ends()
-        seen = self._cluster.snapshot().partitions
-        return sum(
-            max(0, seen_partition.latest - ends.get(partition, seen_partition.earliest))
-            for partition, seen_partition in seen.items()
-        )
+        self._recover_if_undetermined()
+        return self._planner.backlog(self._ledgers.entry.ends())
 
     def _now_ms(self) -> int:
         return int(self._clock() * 1000)

@@ -18,12 +18,14 @@ Sequences of events that must do no harm:
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import dataclass
 
 from directkafka.errors import WorkerLostError
-from directkafka.kafka.consumer.range_task import RangeTask
+from directkafka.kafka.consumer.range_task import RangeTask, ReadCount
 from directkafka.pipeline.execution.background_job import BackgroundJob
 from directkafka.pipeline.execution.batch_writer import WrittenBatch
+from directkafka.pipeline.progress import Stopwatch
 from directkafka.planning.plan import BatchPlan
 from directkafka.sinks.api import BatchAttempt
 from directkafka.snapshot import ClusterSnapshot
@@ -44,6 +46,21 @@ class PlannedBatch:
     batch: BatchPlan
     snapshot: ClusterSnapshot
     tasks: tuple[RangeTask, ...]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class CommittedBatch:
+    """A batch whose commit has begun, and what is to be told of it once all stores have it.
+
+    Attributes:
+        begun: the planned batch.
+        read: how much was read of each topic.
+        watch: has the laps of its steps.
+    """
+
+    begun: PlannedBatch
+    read: Mapping[str, ReadCount]
+    watch: Stopwatch
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

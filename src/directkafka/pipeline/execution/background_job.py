@@ -120,8 +120,8 @@ def run_within(session: SparkSession, job: Callable[[], T], *, limit_ms: int) ->
     try:
         return running.result(limit_ms / 1000)
     except TimeoutError:
-        if running.is_over:  # the job's own
-            raise
+        if running.is_over:  # it ended just now, or the error is the job's own
+            return running.result()
     finally:
         if not running.is_over:
             running.cancel()

@@ -40,6 +40,11 @@ class Recovery:
     lacking_reset: tuple[int, ...] = ()
     rows: RowsPolicy = RowsPolicy.KEEP
 
+    @property
+    def is_whole(self) -> bool:
+        """Whether all stores have the newest entry."""
+        return self.ahead is not None and not (self.behind or self.new or self.lacking_reset)
+
 
 def reconcile(entries: Sequence[tuple[str, LedgerEntry | None]]) -> Recovery:
     """Compare the ledgers of a pipeline's stores.
@@ -79,6 +84,36 @@ def is_half_reset(entries: Sequence[LedgerEntry | None]) -> bool:
     """Whether some of a pipeline's stores have a reset that others lack."""
     known = [entry for entry in entries if entry is not None]
     return any(_lacked_reset_policy(entry, other) is not None for entry in known for other in known)
+
+
+def check_together(entries: Sequence[tuple[str, LedgerEntry]], *, same_ends: bool) -> None:
+    """Refuse stores that a crash has left apart, and that must be brought together first.
+
+    Args:
+        entries: identity and entry of each store that has one.
+        same_ends: whether stores that are one batch apart are refused too.
+
+    Raises:
+        LineageError: with what to do.
+    """
+    stores, known = ", ".join(store for store, _ in entries), [entry for _, entry in entries]
+    if is_half_reset(known):
+        raise LineageError(
+            store=stores,
+            pipeline=known[0].pipeline,
+            expected="a reset in all stores or in none",
+            found="one that was ended between two stores",
+            remedy="Run directkafka reset FILE --to-latest --yes, which finishes that reset and does nothing else.",
+        )
+    if same_ends and any(entry.ends() != known[0].ends() for entry in known):
+        raise LineageError(
+            store=stores,
+            pipeline=known[0].pipeline,
+            expected="the same offsets in all stores",
+            found=f"stores one batch apart: {', '.join(str(to_nested(entry.ends())) for entry in known)}",
+            remedy="Run directkafka reset FILE --shift-by 0 --yes, which brings them together, and this again. With "
+            "--rows delete it also deletes the rows that one store has and another lacks.",
+        )
 
 
 def _lacked_reset_policy(entry: LedgerEntry, ahead: LedgerEntry) -> RowsPolicy | None:

@@ -235,6 +235,14 @@ class Ledgers:
         """
         if self._ledgers:
             return
+        try:
+            self._ledgers = self._connected()
+        except BaseException:
+            # A server that was started again between two answers has two identities; at the next try all are asked.
+            self._close_stores()
+            raise
+
+    def _connected(self) -> list[Ledger]:
         ledgers: dict[str, Ledger] = {}
         targets: dict[str, str] = {}
         for route in self._routes:
@@ -249,10 +257,10 @@ class Ledgers:
                 raise OptionError(option="sink", reason=_collision(sink, targets.get(target, sink), store))
             ledger.sinks.add(sink)
             targets[target] = sink
-        self._ledgers = list(ledgers.values())
-        if len(self._ledgers) > 1:
-            for ledger in self._ledgers:
+        if len(ledgers) > 1:
+            for ledger in ledgers.values():
                 ledger.store.force_durable()
+        return list(ledgers.values())
 
     def fence(self) -> None:
         """Step 1. Take over every store, in the order listed; the first hands out the generation.
@@ -347,13 +355,18 @@ class Ledgers:
         return [self._ledgers[index] for index in (range(len(self._ledgers)) if only is None else sorted(only))]
 
     def close(self) -> None:
-        """Give every connection back. A store that cannot even do that must not hide what ended the run."""
+        """Give every connection back."""
+        self._close_stores()
+        self._claim.give_back()
+
+    def _close_stores(self) -> None:
+        """A store that cannot even be closed must not hide what ended the run."""
         for store in self._opened.values():
             try:
                 store.close()
             except Exception as error:  # noqa: BLE001 - said, and of no consequence: the fence is in the store
                 log.warning("%s: closing %r failed: %s", self._pipeline, store, error)
-        self._claim.give_back()
+        self._opened.clear()
 
 
 def _collision(sink: str, other: str, store: Store) -> str:

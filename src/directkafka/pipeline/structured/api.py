@@ -7,6 +7,7 @@ import threading
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
+from py4j.protocol import Py4JError
 from pyspark.errors import AnalysisException, StreamingQueryException
 from pyspark.sql import DataFrame
 from pyspark.sql.streaming import StreamingQuery
@@ -80,7 +81,9 @@ class BatchFunction:
         self._batch_lock = threading.Lock()
         self._run_id: str | None = None
         self._run: QueryRun | None = None
-        self._is_over = False
+        self._is_over = self._is_closing = False
+        #: The query that calls, where it is known.
+        self.query: StreamingQuery | None = None
         #: What ended the last run, as an object; Spark tells of it as text.
         self.failure: BaseException | None = None
 
@@ -122,9 +125,11 @@ class BatchFunction:
             StopAsked: a store was away when a stop was asked for.
             DirectKafkaError: the ledgers cannot be read, or could not for as long as a failing step is tried again.
         """
-        if self._run is not None and self._batch_lock.acquire(blocking=False):
+        if self._batch_lock.acquire(blocking=False):
             try:
-                self._run.check_fenced()
+                # Not before: a batch that failed meanwhile has ended its run.
+                if self._run is not None:
+                    self._run.check_fenced()
             finally:
                 self._batch_lock.release()
 
@@ -143,8 +148,18 @@ class BatchFunction:
         Args:
             failure: what ended the query, where that was not this function.
         """
+        self._is_closing = True
         with self._batch_lock:
+            self._is_closing = False
             self._end_run(failure)
+
+    def _is_unwanted(self) -> bool:
+        """Whether nobody waits for the batch in flight, which waits in a pause: Spark's stop waits for the batch."""
+        try:
+            is_stopped = self.query is not None and not self.query.isActive
+        except (Py4JError, OSError):  # its JVM is gone
+            is_stopped = True
+        return self._is_over or self._is_closing or is_stopped
 
     def _end_run(self, failure: BaseException | None = None) -> None:
         if self._run is not None:
@@ -170,6 +185,7 @@ class BatchFunction:
                 report=self._report,
                 retry_policy=self._retry_policy,
                 status=self._status,
+                is_over=self._is_unwanted,
             )
             self._run, self._run_id, self.failure = run, run_id, None
             self._status.query_id = query_id
@@ -288,6 +304,7 @@ def start_query(
     try:
         writer = frame.writeStream.foreachBatch(function).queryName(function.name).outputMode(output_mode)
         query = writer.option("checkpointLocation", function.checkpoint).trigger(**arguments).start()
+        function.query = query
     except AnalysisException as error:
         raise TransformError(source="of the query", cause=str(error.getMessage() or error)) from error
     threading.Thread(

@@ -209,6 +209,8 @@ class StructuredEngine:
     def _continued_offsets(self) -> dict[str, str]:
         """``startingOffsets`` if the checkpoint is new and the ledger waits for a new one; else no option."""
         with closing(Ledgers(self._name, self._routes, stop=self._stop)) as ledgers:
+            # Another pipeline that has these sinks must not meet this one's stop, or find its connections closed.
+            ledgers.claim()
             ledgers.connect()
             entry = ledgers.peek().ahead
         if entry is not None:

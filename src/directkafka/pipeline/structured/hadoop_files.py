@@ -32,8 +32,9 @@ class HadoopFiles:
         self.location = location
         jvm: Any = session._jvm
         self._jvm = jvm
-        self._root: Any = self._jvm.org.apache.hadoop.fs.Path(location)
-        self._files = self._root.getFileSystem(session._jsparkSession.sessionState().newHadoopConf())
+        self._root: Any = self._ask(lambda: jvm.org.apache.hadoop.fs.Path(location))
+        settings: Any = session._jsparkSession.sessionState().newHadoopConf()
+        self._files = self._ask(lambda: self._root.getFileSystem(settings))
 
     def names(self, folder: str) -> list[str]:
         """Names of the files in a folder below this one, sorted."""

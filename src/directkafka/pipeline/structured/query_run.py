@@ -23,7 +23,7 @@ it is done (:mod:`directkafka.pipeline.structured.lineage`).
 from __future__ import annotations
 
 import logging
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import replace
 from typing import Final
 
@@ -39,7 +39,7 @@ from directkafka.pipeline.ledger.pause import PAUSE_POLL_S, Pause
 from directkafka.pipeline.ledger.reconcile import Recovery
 from directkafka.pipeline.ledger.store_group import Ledgers
 from directkafka.pipeline.progress import Reporter, Stopwatch
-from directkafka.pipeline.retry import RetryPolicy
+from directkafka.pipeline.retry import RetryPolicy, StopAsked
 from directkafka.pipeline.status import PipelineStatus, Step
 from directkafka.pipeline.structured.checkpoint import Checkpoint
 from directkafka.pipeline.structured.lineage import CheckpointBatch, decide, progress_of
@@ -76,6 +76,7 @@ class QueryRun:
         report: told of each committed batch.
         status: told what the query does.
         retry_policy: how failures that may pass are met.
+        is_over: whether a batch that waits in a pause is not wanted any more.
     """
 
     def __init__(
@@ -88,6 +89,7 @@ class QueryRun:
         report: Reporter,
         retry_policy: RetryPolicy,
         status: PipelineStatus | None = None,
+        is_over: Callable[[], bool] = lambda: False,
     ) -> None:
         self._name = name
         self._checkpoint = checkpoint
@@ -98,6 +100,7 @@ class QueryRun:
         self._pause = Pause(name)
         self._report = report
         self._retry_policy = retry_policy
+        self._is_over = is_over
         #: What the ledgers say; None before they are read, and after any failure.
         self._recovery: Recovery | None = None
 
@@ -120,6 +123,8 @@ class QueryRun:
             DirectKafkaError: whatever stopped it; the batch is committed nowhere, or only in the first stores.
         """
         while self._retry_policy.until_done(lambda: self._pause.is_paused(self._ledgers.first)):
+            if self._is_over():
+                raise StopAsked("the query was stopped while its pipeline was paused")
             self._status.at(Step.PAUSED)
             self._retry_policy.wait(PAUSE_POLL_S, "the pipeline is paused")
         self._retry_policy.until_done(lambda: self._run_batch(frame, batch_id))

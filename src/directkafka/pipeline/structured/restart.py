@@ -29,7 +29,7 @@ from directkafka.offsets import PartitionProgress, TopicPartition, to_nested
 from directkafka.options.texts import path_text
 from directkafka.pipeline.execution.routes import Route, Sinks, route_outputs
 from directkafka.pipeline.ledger.commit_session import CommitSession
-from directkafka.pipeline.ledger.reconcile import OPEN_LINEAGE, is_half_reset
+from directkafka.pipeline.ledger.reconcile import OPEN_LINEAGE, check_together
 from directkafka.pipeline.ledger.store_group import Ledgers
 from directkafka.pipeline.structured.checkpoint import Checkpoint
 from directkafka.pipeline.structured.hadoop_files import checkpoint_at
@@ -204,7 +204,7 @@ def restart(
         The change of each store's entry, with the offsets that would be lost or doubled by partition.
 
     Raises:
-        LineageError: there is no ledger to go on from.
+        LineageError: there is no ledger to go on from, or its stores are apart.
         OptionError: ``origin="ledger"`` and the checkpoint has begun.
     """
     if origin not in ("ledger", "checkpoint"):
@@ -223,7 +223,9 @@ def restart(
             return _waiting(name, entry, store)
         return _believing(entry, position, starts)
 
-    return _change(name, route_outputs(sinks), target, confirm=confirm)
+    # From the checkpoint all stores are set to one position; from the ledger each one waits where it ends.
+    together = origin == "ledger"
+    return _change(name, route_outputs(sinks), target, confirm=confirm, must_be_together=together)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -309,20 +311,21 @@ def _describe(position: Position) -> str:
 
 
 def _change(
-    name: str, routes: Sequence[Route], target_of: Callable[[LedgerEntry | None, str], _Target], *, confirm: bool
+    name: str,
+    routes: Sequence[Route],
+    target_of: Callable[[LedgerEntry | None, str], _Target],
+    *,
+    confirm: bool,
+    must_be_together: bool = False,
 ) -> tuple[LedgerChange, ...]:
     with closing(Ledgers(name, routes)) as ledgers:
+        ledgers.claim()
         ledgers.connect()
-        if len(ledgers.identities) > 1 and is_half_reset([own for _, own in ledgers.each()]):
-            raise LineageError(
-                store=", ".join(ledgers.identities),
-                pipeline=name,
-                expected="a reset in all stores or in none",
-                found="one that was ended between two stores",
-                remedy="Run directkafka reset FILE --to-latest --yes, which finishes that reset and does nothing else.",
-            )
+        _check_together(ledgers, must_be_together)
         if confirm:
             ledgers.fence()
+            # A driver may have gone on since.
+            _check_together(ledgers, must_be_together)
         ledgers.read_each()
         entries = ledgers.entries
         # All are looked at before one is changed.
@@ -334,6 +337,11 @@ def _change(
             _describe_change(store, entry, target, is_done=confirm)
             for store, entry, target in zip(ledgers.identities, entries, targets, strict=True)
         )
+
+
+def _check_together(ledgers: Ledgers, same_ends: bool) -> None:
+    if len(ledgers.identities) > 1:
+        check_together([(ledger.store.identity, entry) for ledger, entry in ledgers.each()], same_ends=same_ends)
 
 
 def _set(ledgers: Ledgers, index: int, target: _Target, name: str) -> None:

@@ -165,8 +165,9 @@ class PostgresStore(LedgerStore[_Transaction]):
         self._session.close()
 
     def close(self) -> None:
-        """Give the connection back; the fence stays."""
+        """Give the connection back; the fence stays. Whoever uses the store next may meet another server."""
         self._session.close()
+        self._identity = None
 
     # The committing transaction.
 

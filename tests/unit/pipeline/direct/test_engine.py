@@ -394,7 +394,22 @@ def test_a_broker_that_does_not_answer_while_a_backlog_is_measured_is_tried_agai
 def test_a_very_long_interval_is_waited_for_in_parts() -> None:
     driver = bench(trigger=Interval(10**15), stop_after_waits=3)
     driver.engine.run()
-    assert driver.stop.waits_s == [60.0] * 3
+    assert driver.stop.waits_s == [5.0] * 3
+
+
+def test_a_driver_that_waits_for_its_next_interval_notices_a_newer_one_within_seconds() -> None:
+    driver = bench(latest=1, trigger=Interval(3_600_000))
+    passed_s = driver.clock.now_s + 30
+
+    def newer_driver(timeout: float | None = None) -> bool:
+        if driver.clock.now_s >= passed_s:
+            driver.stores[0].generation = 2
+        return wait(timeout)
+
+    wait, driver.stop.wait = driver.stop.wait, newer_driver  # type: ignore[method-assign]
+    with pytest.raises(FencedError):
+        driver.engine.run()
+    assert driver.clock.now_s <= passed_s + 11
 
 
 # Telling ----------------------------------------------------------------------------------------------------
@@ -441,6 +456,22 @@ def test_a_batch_waits_no_longer_than_the_delay() -> None:
     driver.cluster.moves.extend([3, 3, 4])
     driver.engine.run()
     assert driver.writer.written == [(1, "t-0[0, 3)"), (2, "t-0[3, 4)")]
+
+
+def test_a_batch_that_failed_waits_for_no_more_offsets() -> None:
+    driver = bench(latest=3, trigger=Interval(1000), min_offsets=MinOffsets(10, 60_000), stop_after_waits=6)
+    driver.world.fail("commit a", None, AWAY)
+    driver.engine.run()
+    assert [number for number, _ in driver.stores[0].rows] == [1]
+
+
+def test_an_available_now_run_whose_first_view_does_not_know_the_topic_looks_again() -> None:
+    ran = bench(latest=10)
+    ran.engine.run()
+    driver = bench(stores=[FakeStore(ran.world, "a", ran.stores[0].entry, 1)], latest=30, fail_on_data_loss=False)
+    driver.cluster.blind_views = 1
+    driver.engine.run()
+    assert driver.writer.written == [(2, "t-0[10, 30)")]
 
 
 def test_an_available_now_run_reaches_its_end_without_waiting_for_more() -> None:

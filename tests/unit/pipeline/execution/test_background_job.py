@@ -97,6 +97,20 @@ def test_an_interrupted_wait_cancels_the_job(monkeypatch: pytest.MonkeyPatch) ->
     assert context.cancelled.is_set()
 
 
+def test_a_job_that_ends_just_at_its_limit_has_its_result(monkeypatch: pytest.MonkeyPatch) -> None:
+    result, waited = BackgroundJob.result, []
+
+    def overdue_once(job: BackgroundJob[int], timeout_s: float | None = None) -> int:
+        value = result(job)
+        if not waited:
+            waited.append(timeout_s)
+            raise TimeoutError
+        return value
+
+    monkeypatch.setattr(BackgroundJob, "result", overdue_once)
+    assert run_within(session_of(FakeContext(cancels_in_vain=0)), lambda: 7, limit_ms=10) == 7
+
+
 def test_a_job_in_time_is_not_cancelled_and_raises_its_own_errors() -> None:
     context = FakeContext(cancels_in_vain=0)
     assert run_within(session_of(context), lambda: 7, limit_ms=10_000) == 7

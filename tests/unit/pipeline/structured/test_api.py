@@ -5,9 +5,11 @@ from __future__ import annotations
 import threading
 import traceback
 from pathlib import Path
-from typing import Any
+from types import SimpleNamespace
+from typing import Any, cast
 
 import pytest
+from py4j.protocol import Py4JNetworkError
 from tests.unit.pipeline.fakes import FakeSink, FakeStore, World
 
 import directkafka as dk
@@ -130,6 +132,59 @@ def test_an_idle_look_that_finds_a_newer_driver_ends_the_query_with_its_error(mo
     with pytest.raises(FencedError):
         made_engine(monkeypatch, query, function).run()
     assert (query.is_stopped, function.is_over) == (True, True)
+
+
+def test_an_idle_look_leaves_a_run_alone_that_a_failed_batch_has_just_ended() -> None:
+    """The batch's own error is what the query ends with."""
+    function = dk.foreach_batch("p", sink(), checkpoint="/c")
+    ended: Any = threading.Lock()
+
+    class EndsTheRun:
+        def acquire(self, *, blocking: bool) -> bool:
+            function._run = None
+            return bool(ended.acquire(blocking=blocking))
+
+        def release(self) -> None:
+            ended.release()
+
+    lock: Any = EndsTheRun()
+    function._run, function._batch_lock = cast("Any", object()), lock
+    function.check_fenced()
+    assert not ended.locked()
+
+
+@pytest.mark.parametrize("how", ["end", "close", "stop", "kill"])
+def test_a_batch_that_waits_in_a_pause_lets_its_query_end(how: str) -> None:
+    """The batch holds the function's lock, and Spark's stop waits for the batch."""
+    function = dk.foreach_batch("p", sink(), checkpoint="/c")
+    query: Any = SimpleNamespace(isActive=True)
+    function.query = query
+    waiting = threading.Event()
+
+    def wait_in_a_pause() -> None:
+        with function._batch_lock:
+            while not function._is_unwanted():
+                waiting.set()
+
+    batch = threading.Thread(target=wait_in_a_pause, daemon=True)
+    batch.start()
+    assert waiting.wait(20)
+    if how == "stop":
+        query.isActive = False
+    elif how == "kill":
+        function.query = cast("Any", Gone())
+    else:
+        getattr(function, how)()
+    batch.join(20)
+    assert not batch.is_alive()
+
+
+class Gone:
+    """A query whose JVM is gone."""
+
+    @property
+    def isActive(self) -> bool:  # noqa: N802 - Spark's name
+        raise Py4JNetworkError("nobody answers")
 
 
 def test_the_cause_of_a_query_s_end_is_made_again_from_spark_s_text() -> None:

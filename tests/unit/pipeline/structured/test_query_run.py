@@ -13,6 +13,7 @@ from directkafka.errors import FencedError, LineageError, RowCountError, StoreUn
 from directkafka.errors.kafka import TransactionTooSlowError
 from directkafka.pipeline.execution.batch_writer import WrittenBatch
 from directkafka.pipeline.execution.routes import Route
+from directkafka.pipeline.ledger.pause import PAUSE_POLL_S
 from directkafka.pipeline.ledger.reconcile import OPEN_LINEAGE
 from directkafka.pipeline.ledger.reset_entry import reset_entry
 from directkafka.pipeline.ledger.store_group import Ledgers
@@ -21,7 +22,7 @@ from directkafka.pipeline.retry import RetryPolicy, StopAsked
 from directkafka.pipeline.structured.lineage import CheckpointBatch
 from directkafka.pipeline.structured.query_run import QueryRun
 from directkafka.planning.reset_target import RowsPolicy
-from directkafka.sinks.api import BatchAttempt, TaskReport
+from directkafka.sinks.api import BatchAttempt, LedgerEntry, TaskReport
 
 AWAY = StoreUnavailableError(store="b", cause="gone fishing")
 #: In the far future, as a machine whose clock is ahead would say.
@@ -84,6 +85,8 @@ class Bench:
     reports: list[BatchReport] = field(default_factory=list)
     written_for: list[tuple[str, ...]] = field(default_factory=list)
     report: Callable[[BatchReport], None] | None = None
+    #: So many waits of the run after which its query is over.
+    waits_max: int = 1_000
 
     def begin(self) -> QueryRun:
         """A new run of the query, which takes the stores over."""
@@ -95,6 +98,7 @@ class Bench:
             ledgers=Ledgers(NAME, [Route(output="default", sink=sink) for sink in sinks]),
             report=self.report or self.reports.append,
             retry_policy=RetryPolicy(self.stop, retry_ms_max=60_000, clock=Clock()),
+            is_over=lambda: len(self.stop.waits_s) >= self.waits_max,
         )
         run.take_over()
         return run
@@ -126,6 +130,17 @@ def test_sinks_are_checked_before_any_fence_and_all_stores_fenced_before_any_is_
     taken_over = [*before_the_fence, "fence a", "fence b", "prepare", "read a", "read b"]
     assert two.world.events == [*taken_over, *["write", "commit a", "commit b"] * 2]
     assert [store.is_durable for store in two.stores] == [True, True]
+
+
+def test_a_batch_that_waits_in_a_pause_ends_when_its_query_is_over(bench: Bench) -> None:
+    bench.stores[0].pause = LedgerEntry(
+        pipeline=NAME, generation=1, lineage="l", batch_id=0, progress=(), committed_at_ms=1
+    )
+    bench.waits_max = 3
+    with pytest.raises(StopAsked, match="while its pipeline was paused"):
+        bench.run(0)
+    assert bench.stop.waits_s == [PAUSE_POLL_S] * 3
+    assert "write" not in bench.world.events
 
 
 def test_ledgers_are_read_once_in_a_run_that_goes_well(bench: Bench) -> None:

@@ -11,8 +11,10 @@ from tests.unit.pipeline.fakes import NAME, PARTITION, FakeSink, FakeStore, Worl
 
 from directkafka.errors import LineageError, OptionError, StoreUnavailableError
 from directkafka.offsets import PartitionProgress, TopicPartition
+from directkafka.pipeline.execution.routes import Route
 from directkafka.pipeline.ledger.reconcile import OPEN_LINEAGE, reconcile
 from directkafka.pipeline.ledger.reset_entry import reset_entry
+from directkafka.pipeline.ledger.store_group import Ledgers
 from directkafka.pipeline.structured import restart as restart_module
 from directkafka.pipeline.structured.restart import LedgerChange, Position, adopt, restart
 from directkafka.planning.reset_target import RowsPolicy
@@ -93,6 +95,30 @@ def test_each_store_adopts_the_batch_it_has(monkeypatch: pytest.MonkeyPatch) -> 
     bench = Bench(monkeypatch, BEGUN, a=entry(60, 9, "other"), b=entry(50, 8, "other"))
     bench.adopt()
     assert bench.set_ends() == [("mine", 6, {PARTITION: 60}), ("mine", 5, {PARTITION: 50})]
+
+
+def test_stores_that_are_one_batch_apart_are_brought_together_before_they_wait_for_a_checkpoint(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """Each would wait where it ends, and be told apart from the other at every start."""
+    bench = Bench(monkeypatch, NEW, a=entry(60, 6), b=entry(50, 5))
+    for confirm in (False, True):
+        with pytest.raises(LineageError, match="one batch apart") as caught:
+            bench.restart(confirm=confirm)
+    assert "--shift-by 0" in caught.value.remedy
+    assert not [event for event in bench.world.events if event.startswith(("fence", "commit"))]
+
+
+def test_a_store_that_another_pipeline_uses_is_not_even_looked_at(monkeypatch: pytest.MonkeyPatch) -> None:
+    bench = Bench(monkeypatch, NEW, a=entry(60, 6))
+    sinks = bench.sinks()
+    monkeypatch.setattr(bench, "sinks", lambda: sinks)
+    other = Ledgers("another", [Route(output="default", sink=sink) for sink in sinks])
+    other.claim()
+    with pytest.raises(OptionError, match="in use by pipeline 'another'"):
+        bench.restart(confirm=False)
+    assert bench.world.events == []
+    other.close()
 
 
 NEW_PLACE = TopicPartition("t", 1)
