@@ -21,6 +21,7 @@ from typing import Any, Self
 import psutil
 import psycopg
 from confluent_kafka import Producer
+from tests.waiting import until
 
 PARTITIONS = 3
 #: More than enough on two loaded cores; a process that needs it has hung.
@@ -307,8 +308,17 @@ def _waitpid(pid: int, options: int, timeout_s: float) -> tuple[int, int]:
     return statuses[0]
 
 
-def stopped_below(pid: int) -> psutil.Process | None:
-    """A process under this one that is stopped."""
+#: The first task of a local cluster has begun by then, also where the tests of a whole run start theirs beside it.
+CLUSTER_START_S = 400.0
+
+
+def wait_until_stopped_below(pid: int) -> psutil.Process:
+    """Wait for a process under this one that is stopped."""
+    process: psutil.Process = until(lambda: _stopped_below(pid), "no worker stood still", CLUSTER_START_S)
+    return process
+
+
+def _stopped_below(pid: int) -> psutil.Process | None:
     for child in psutil.Process(pid).children(recursive=True):
         try:
             if child.status() == psutil.STATUS_STOPPED:

@@ -17,11 +17,10 @@ from pathlib import Path
 import psutil
 import pytest
 from pyspark.sql import SparkSession
-from tests.chaos.pipelines import CARRIERS, HEAD, PARTITIONS, PipelineProcess, produce_numbers, stopped_below
+from tests.chaos.pipelines import CARRIERS, HEAD, PARTITIONS, PipelineProcess, produce_numbers, wait_until_stopped_below
 from tests.contract.kafka_harness import read_committed, still_open, wait_until_stable
 from tests.processes import running
 from tests.real.kafka.logs import add_partitions
-from tests.waiting import until
 
 from directkafka import Pipeline
 from directkafka.testing import KafkaBroker
@@ -172,7 +171,7 @@ def test_a_pipeline_that_stood_still_lands_nothing_after_a_newer_one(world: Worl
 def test_a_pipeline_whose_worker_stood_still_lands_nothing_after_a_newer_one(world: World) -> None:
     """Its rows are acknowledged; the driver waits for it, and is passed by a newer one."""
     with running(world.start("task.flushed@1=stop")) as older:
-        worker = until(lambda: stopped_below(older.process.pid), "no worker stood still")
+        worker = wait_until_stopped_below(older.process.pid)
         world.run()
         assert world.values() == EXPECTED
         # The driver aborts a transaction that takes too long, and finds out then; the worker ends with the job.

@@ -12,7 +12,7 @@ import psutil
 import psycopg
 import pytest
 from pyspark.sql import SparkSession
-from tests.chaos.pipelines import CARRIERS, PARTITIONS, Job, produce_numbers, stopped_below
+from tests.chaos.pipelines import CARRIERS, PARTITIONS, Job, produce_numbers, wait_until_stopped_below
 from tests.processes import running
 from tests.waiting import until
 
@@ -129,7 +129,7 @@ def test_an_executor_that_is_lost_with_rows_staged_costs_an_attempt_and_no_recor
     """
     job = replace(job, carrier=carrier, inline_bytes_max=0, master="local-cluster[2,1,1024]", conf=IMPATIENT)
     with running(job.start(faults="task.staged@2=stop")) as driver:
-        worker = until(lambda: stopped_below(driver.process.pid), "no worker stood still")
+        worker = wait_until_stopped_below(driver.process.pid)
         executor = next(
             process for process in worker.parents() if "CoarseGrainedExecutorBackend" in " ".join(process.cmdline())
         )
