@@ -11,7 +11,7 @@ from __future__ import annotations
 import logging
 import time
 from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from types import MappingProxyType
 from typing import Any, Final, TypeVar
 
@@ -30,7 +30,7 @@ from directkafka.kafka.admin.topics import (
 )
 from directkafka.kafka.network.client import GROUP, KafkaClient, raise_for
 from directkafka.kafka.protocol.api_versions import EARLIEST_LOCAL_VERSION
-from directkafka.kafka.protocol.error_codes import ErrorCode
+from directkafka.kafka.protocol.error_codes import ErrorCode, broker_error
 from directkafka.offsets import PartitionProgress, TopicPartition
 from directkafka.options.client import IsolationLevel
 from directkafka.snapshot import ClusterSnapshot, EndedEpoch, PartitionSnapshot
@@ -356,7 +356,11 @@ class AdminClient:
         for topic in response.topics:
             for partition in topic.partitions:
                 index = partition.partition_index
-                self._raise_for("ListOffsets", partition.error_code, f"topic {topic.name}, partition {index}")
+                subject = f"topic {topic.name}, partition {index}"
+                if partition.error_code == ErrorCode.UNKNOWN_SERVER_ERROR:
+                    # Remote storage that fails for a moment, for example; Java's clients ask again, too.
+                    raise replace(broker_error("ListOffsets", partition.error_code, subject), retriable=True)
+                self._raise_for("ListOffsets", partition.error_code, subject)
                 offset = partition.offset if partition.offset >= 0 else None
                 answers[TopicPartition(topic.name, index)] = _ListedOffset(offset, partition.leader_epoch)
         check_answered("ListOffsets", wanted, answers)

@@ -216,7 +216,19 @@ class PartitionConnection:
         leader = self._describe(client)[offset_range.topic].leaders.get(offset_range.partition)
         if leader is None or leader.node_id is None:
             raise TryAgain(f"{offset_range.topic_partition} has no leader")
+        self._check_is_leader(leader.epoch)
         return leader.host, leader.port
+
+    def _check_is_leader(self, epoch: int) -> None:
+        """Pass over a broker that is cut off from its cluster, and still takes itself for the leader.
+
+        The range was planned under a later election's leader. (KIP-320: Java's clients drop metadata that is older.)
+        Without topic ids a topic that was made again looks the same; there the log tells.
+        """
+        if self._task.topic_id and 0 <= epoch < self._task.leader_epoch:
+            self.forget()
+            planned = self._task.leader_epoch
+            raise TryAgain(f"the broker knows of leader epoch {epoch}, and the range was planned under {planned}")
 
     def _find_node(self, client: KafkaClient, node_id: int) -> tuple[str, int]:
         self._describe(client)
@@ -231,6 +243,7 @@ class PartitionConnection:
         seen = admin.snapshot([partition], topics).partitions.get(partition)
         if seen is None:
             raise TryAgain(f"{partition} is not there")
+        self._check_is_leader(seen.leader_epoch)
         ended = admin.ended_epochs({partition: epoch}, topics)[partition] if 0 <= epoch < seen.leader_epoch else None
         return LeaderState(
             address=(seen.leader_host, seen.leader_port),

@@ -203,7 +203,6 @@ class RangeFetch:
             FetchTimeoutError: no progress within the limit.
             DataLossError: the position is not in the log any more.
         """
-        self._stopping.wait(max(0.0, self._quiet_until - time.monotonic()))
         self._deadline = time.monotonic() + self._task.poll_timeout_ms / 1000
         return self._retrying(self._fetch_once, buffer)
 
@@ -231,6 +230,10 @@ class RangeFetch:
         return max(_TRY_MS_MIN, min(left_ms, self._task.client.request_timeout_ms))
 
     def _fetch_once(self, buffer: bytearray) -> FetchedRecords | None:
+        # A broker with a quota is silent for so long, whoever asks; that is no want of progress.
+        if (quiet_s := self._quiet_until - time.monotonic()) > 0:
+            self._stopping.wait(quiet_s)
+            self._deadline += quiet_s
         try:
             response = self._ask(buffer)
             if response.preferred_read_replica >= 0 and response.is_empty:
@@ -346,8 +349,10 @@ class RangeFetch:
         if code == ErrorCode.OFFSET_OUT_OF_RANGE:
             self._handle_out_of_range()
             return
-        # A log that is broken on the broker's disk stays so, whatever Kafka's own table says.
-        if is_retriable(code) and code != ErrorCode.CORRUPT_MESSAGE:
+        # A log that is broken on the broker's disk stays so, whatever Kafka's own table says. What has no code of its
+        # own may be remote storage that fails for a moment: Java's consumer asks again, too.
+        may_pass = is_retriable(code) or code == ErrorCode.UNKNOWN_SERVER_ERROR
+        if may_pass and code != ErrorCode.CORRUPT_MESSAGE:
             self._link.forget()
             raise TryAgain(f"the broker answered {error_name(code)}")
         offset_range = self._task.range

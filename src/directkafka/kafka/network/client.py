@@ -196,7 +196,9 @@ class KafkaClient:
         deadline = time.monotonic() + timeout_ms / 1000
         cause: Exception = TimeoutError("no address given")
         while time.monotonic() < deadline:
-            brokers = self._manager.cluster.bootstrap_brokers()
+            # Those that it knows besides: a driver that runs goes on where all that the options name are down.
+            named = self._manager.cluster.bootstrap_brokers()
+            brokers = [*named, *(broker for broker in self._manager.cluster.brokers() if broker not in named)]
             for tried, broker in enumerate(brokers):
                 share_ms = (deadline - time.monotonic()) * 1000 / (len(brokers) - tried)
                 try:
@@ -213,7 +215,7 @@ class KafkaClient:
             time.sleep(min(_BOOTSTRAP_PAUSE_S, max(0.0, deadline - time.monotonic())))
         raise connection_failure(cause, self.options, self.options.bootstrap_servers, timeout_ms) from cause
 
-    async def _learn_from(self, node_id: str, timeout_ms: float) -> None:
+    async def _learn_from(self, node_id: int | str, timeout_ms: float) -> None:
         self._manager.reset_backoff(node_id)
         connection = self._manager.get_connection(node_id, timeout_ms=timeout_ms, refresh_metadata_on_err=False)
         try:
@@ -282,15 +284,18 @@ def open_channel(options: ClientOptions, host: str, port: int, *, timeout_ms: in
     """
     timeout_ms = min(timeout_ms or options.connect_timeout_ms, options.connect_timeout_ms)
     address = address_text(host, port)
-    manager = Connections(options, bootstrap_servers=[address], ssl_context=tls_context(options))
+    context, manager = tls_context(options), None
     try:
+        # In here: a process that is out of file descriptors fails at this already.
+        manager = Connections(options, bootstrap_servers=[address], ssl_context=context)
         channel: Channel = manager.run(_take_over, manager, options, host, port, timeout_ms)
     except _FAILURES as error:
         raise connection_failure(error, options, (address,), timeout_ms) from error
     else:
         return channel
     finally:
-        manager.close_all()
+        if manager is not None:
+            manager.close_all()
 
 
 def _common_version(connection: Any, api: str) -> int:

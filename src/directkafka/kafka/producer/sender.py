@@ -14,6 +14,7 @@ import logging
 import threading
 import time
 from collections import deque
+from collections.abc import Iterable
 from dataclasses import dataclass
 from enum import Enum, auto
 from typing import Any, Final
@@ -237,6 +238,7 @@ class Sender:
         return True
 
     def _send(self, sendings: list[ProducerBatch]) -> None:
+        unsent = sendings
         try:
             channel = self._open()
             correlation_id, request = channel.encode_produce(
@@ -248,12 +250,13 @@ class Sender:
             self._requests.append(
                 _Request(correlation_id, {sending.batch.target: sending for sending in sendings}, self._limit())
             )
+            unsent = []
             channel.socket.settimeout(self._client.request_timeout_ms / 1000)
             channel.socket.sendall(request)
         except BrokerUnreachableError as error:
             self._accumulator.requeue(sendings, str(error))
         except OSError as error:
-            self._drop_and_requeue(error)
+            self._drop_and_requeue(error, unsent)
 
     def _open(self) -> Channel:
         """The channel; a new one when there is none, or when its SASL session is about to end."""
@@ -309,13 +312,13 @@ class Sender:
             case ProduceOutcome.REFUSED:
                 raise refusal(code, words, sending.batch, self._identity)
 
-    def _drop_and_requeue(self, error: Exception) -> None:
+    def _drop_and_requeue(self, error: Exception, unsent: Iterable[ProducerBatch] = ()) -> None:
         """The connection is of no more use: nobody knows whether what is on its way was written, so it is sent again.
 
         The leader will know batches again that it has: they have the sequence numbers that they had.
         """
         self._drop()
-        lost = [sending for request in self._requests for sending in request.sendings.values()]
+        lost = [*(sending for request in self._requests for sending in request.sendings.values()), *unsent]
         self._requests.clear()
         reason = f"{self._address[0]}:{self._address[1]}: {error or type(error).__name__}"
         self._accumulator.requeue(lost, reason)

@@ -43,6 +43,7 @@ import pyarrow.compute as pc
 from directkafka.arrow_columns import column_of
 from directkafka.errors.kafka import SecondAttemptError
 from directkafka.kafka.admin.admin_client import AdminClient, Leader
+from directkafka.kafka.admin.known_topics import leader_of
 from directkafka.kafka.consumer.range_reader import read_range
 from directkafka.kafka.consumer.range_task import RangeTask
 from directkafka.kafka.network.client import KafkaClient
@@ -96,7 +97,7 @@ class TransactionClaims:
         with closing(KafkaClient(self.client)) as client:
             # Under read_committed an open transaction in the ledger would hide the claims behind its first record.
             admin = AdminClient(client, isolation_level="read_uncommitted")
-            leader = admin.topics([self.ledger.topic])[self.ledger.topic].leaders[self.ledger.partition]
+            leader = leader_of(admin, self.ledger)
             # An empty value is no tombstone.
             rows = pa.record_batch({"key": column_of([own_key], pa.binary()), "value": column_of([b""], pa.binary())})
             at_leader = {self.ledger: (leader.host, leader.port)}

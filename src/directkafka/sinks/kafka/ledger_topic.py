@@ -28,6 +28,7 @@ from directkafka.arrow_columns import column_of
 from directkafka.errors import SchemaMismatchError, StoreUnavailableError
 from directkafka.kafka.admin.admin_client import AdminClient, Leader
 from directkafka.kafka.admin.configs import look_at_brokers
+from directkafka.kafka.admin.known_topics import known_topics, leader_of
 from directkafka.kafka.consumer.range_reader import read_range
 from directkafka.kafka.consumer.range_task import RangeTask
 from directkafka.kafka.network.client import KafkaClient, raise_for
@@ -111,8 +112,12 @@ class LedgerTopic:
         self.topic_partition = TopicPartition(topic, 0)
 
     def exists(self) -> bool:
-        """Whether somebody has made the topic."""
+        """Whether the broker that is asked knows the topic."""
         return bool(self._all.topics([self.topic]))
+
+    def is_known(self) -> bool:
+        """Whether any broker knows the topic, which somebody had made; several are asked, for three seconds."""
+        return bool(known_topics(self._all, [self.topic]))
 
     def ensure(self) -> None:
         """Make the topic if it is not there, and refuse one that is not as it must be.
@@ -137,8 +142,9 @@ class LedgerTopic:
             )
 
     def topic_id(self) -> str:
-        """Kafka's UUID of the topic, which must be there."""
-        return self._all.topics([self.topic])[self.topic].topic_id
+        """Kafka's UUID of the topic; empty where it is not there."""
+        described = known_topics(self._all, [self.topic]).get(self.topic)
+        return "" if described is None else described.topic_id
 
     def has_only_failures(self) -> bool:
         """Of a topic without a committed record: whether it has records, from the first one on, that were aborted."""
@@ -176,8 +182,12 @@ class LedgerTopic:
         return pa.record_batch({"key": claim_keys, "value": pa.nulls(len(claim_keys), pa.binary())})
 
     def leader(self) -> Leader:
-        """Where the topic's partition is led."""
-        return self._all.topics([self.topic])[self.topic].leaders[0]
+        """Where the topic's partition is led.
+
+        Raises:
+            BrokerResponseError: no broker knows the topic; retriable.
+        """
+        return leader_of(self._all, self.topic_partition)
 
     def _newest(self, end: int) -> PipelineState:
         earliest = self._all.offsets_at({self.topic_partition: -2})[self.topic_partition] or 0

@@ -14,6 +14,7 @@ import pyarrow as pa
 
 from directkafka.errors import OptionError, RowRejectedError, SchemaMismatchError
 from directkafka.kafka.admin.admin_client import AdminClient
+from directkafka.kafka.admin.known_topics import known_topics
 from directkafka.kafka.consumer.range_reader import read_range
 from directkafka.kafka.consumer.range_task import RangeTask
 from directkafka.kafka.transactions.attempt_fencing import TransactionClaims
@@ -292,7 +293,7 @@ class KafkaSink(KafkaConfig, Clonable):
         if not topics:
             return {}
         with translate(self._store.label, sink=self.name):
-            described_topics = AdminClient(self._store.client).topics(topics)
+            described_topics = known_topics(AdminClient(self._store.client), topics)
         if missing := sorted(set(topics) - set(described_topics)):
             self._refuse(f"there is no topic {', '.join(missing)}: create it with as many partitions as it shall have")
         return {name: len(described.leaders) for name, described in described_topics.items()}

@@ -28,6 +28,7 @@ from directkafka.errors import (
     BrokerResponseError,
     BrokerUnreachableError,
     CommitUnknownError,
+    EnvironmentFaultError,
     FencedError,
     FetchTimeoutError,
     KafkaError,
@@ -55,6 +56,10 @@ REFUSED_AS_OLD: Final = (ProducerFencedError, ProducerStateError, TransactionFen
 
 #: Errors after which it is not known whether EndTxn was applied.
 _UNANSWERED: Final = (BrokerUnreachableError, BrokerResponseError, FetchTimeoutError)
+
+#: Errors of a connection that was lost and cannot be made again: a login is refused, a certificate or a folder for it
+#: is gone.
+_NOT_CONNECTED: Final = (BrokerAccessError, OptionError, EnvironmentFaultError)
 
 _FENCE_PAUSE_S_MAX: Final = 0.2
 
@@ -137,18 +142,18 @@ class TransactionManager:
             StoreUnavailableError: another driver was fencing all the time.
             KafkaError: untranslated.
         """
-        # If the answer to a fence was lost, the same generation is asked for again: the next one could fence a newer
-        # driver.
-        generation = self._attempted if generation is None else generation
         deadline = time.monotonic() + self._fence_timeout_s
         # Checked once, before the loop: each try below makes the id known, and two drivers raise its epoch by taking it
         # from each other.
         check_is_not_lost(self._ledger, self._coordinator, accepted=self._accepted_ledger)
         while True:
-            self._check_free(self._ledger.read_stable_tail(), generation)
+            # If the answer to a fence was lost, in this try or an earlier one, the same generation is asked for again:
+            # the next one could fence a newer driver.
+            wanted = self._attempted if generation is None else generation
+            self._check_free(self._ledger.read_stable_tail(), wanted)
             self._ledger.ensure()
             try:
-                self.held = self._fence_once(generation)
+                self.held = self._fence_once(wanted)
                 self._attempted = None
                 return self.held
             except REFUSED_AS_OLD as error:
@@ -169,9 +174,10 @@ class TransactionManager:
             return self.state.generation
         wanted = self.state.generation + 1 if generation is None else generation
         state = replace(self.state, generation=wanted, driver=self._driver)
-        self._attempted = wanted
         transaction = self._open("fence")
         self._write(transaction, state)
+        # Not before: what was never ended, nobody has.
+        self._attempted = wanted
         transaction.end(commit=True)
         self._committed(transaction, state)
         return wanted
@@ -196,7 +202,7 @@ class TransactionManager:
         if not self.held:
             return standing
         self.check_held(standing)
-        if not self._ledger.exists():
+        if not self._ledger.is_known():
             self._check_is_there(PipelineState())
         # EndTxn is answered before its markers are written, so the last stable offset may lag behind.
         state = self._ledger.read_committed_tail(self._ledger.end())
@@ -254,8 +260,7 @@ class TransactionManager:
         fault_point("commit.ledger_produced")
         try:
             transaction.end(commit=True)
-        # BrokerAccessError and OptionError: EndTxn was sent, the connection broke, and a new connection was refused.
-        except (*REFUSED_AS_OLD, *_UNANSWERED, BrokerAccessError, OptionError) as error:
+        except (*REFUSED_AS_OLD, *_UNANSWERED, *_NOT_CONNECTED) as error:
             self._settle(state, error)
         self._committed(transaction, state)
 
@@ -289,7 +294,7 @@ class TransactionManager:
         if transaction.is_open:
             try:
                 transaction.end(commit=False)
-            except (KafkaError, OptionError) as error:
+            except (KafkaError, *_NOT_CONNECTED) as error:
                 log.info("pipeline %s: its transaction could not be aborted: %s", self._pipeline, error)
 
     def _open(self, attempt: str) -> KafkaTransaction:
@@ -375,7 +380,7 @@ class TransactionManager:
                 "not; the newer driver has read which, and goes on from there: nothing is lost or doubled."
             )
             raise replace(fenced, fate=fate) from cause
-        except (KafkaError, OptionError) as error:
+        except (KafkaError, *_NOT_CONNECTED) as error:
             raise CommitUnknownError(
                 store=self._store,
                 pipeline=self._pipeline,

@@ -65,7 +65,9 @@ def test_an_election_is_waited_for_longer_than_the_options_say(passing: Any) -> 
     assert admin(client).offsets_at({PARTITION: -1}, TOPICS) == {PARTITION: 7}
 
 
-@pytest.mark.parametrize("lasting", [{"error_code": 3, "offset": -1}, unreachable(*SERVERS)], ids=str)
+@pytest.mark.parametrize(
+    "lasting", [{"error_code": 3, "offset": -1}, {"error_code": -1, "offset": -1}, unreachable(*SERVERS)], ids=str
+)
 def test_a_topic_or_a_cluster_that_is_not_there_is_asked_for_as_often_as_the_options_say(lasting: Any) -> None:
     client = Client(*[lasting] * 20)
     with pytest.raises((BrokerResponseError, BrokerUnreachableError)):

@@ -110,6 +110,18 @@ def test_the_leader_that_was_planned_is_opened_first_and_once(world: World) -> N
     assert opened(link) is opened(link)
 
 
+def test_a_broker_that_knows_only_an_earlier_election_is_passed_over(world: World) -> None:
+    """It is cut off from its cluster, and takes itself for the leader."""
+    link = PartitionConnection(TASK)
+    world.epoch = 4
+    with pytest.raises(TryAgain, match="leader epoch 4, and the range was planned under 5"):
+        link.leader_state(1_000)
+    with pytest.raises(TryAgain, match="leader epoch 4"):
+        opened(link)
+    world.epoch = 5
+    assert link.leader_state(1_000).latest == 9
+
+
 def test_a_referral_leads_to_the_replica_and_keeps_the_leader_s_channel(world: World) -> None:
     link = PartitionConnection(TASK)
     opened(link)

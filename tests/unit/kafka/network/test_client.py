@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Coroutine
+from contextlib import suppress
 from types import SimpleNamespace
 from typing import Any
 
@@ -85,3 +86,29 @@ def test_no_failure_sets_kafka_python_looking_for_the_cluster_by_itself(silent: 
     ask(silent, None)
     assert {named["refresh_metadata_on_err"] for named in silent.named} == {False}
     assert {named["timeout_ms"] for named in silent.named} == {CONNECT_S * 1000}
+
+
+def test_a_client_whose_named_addresses_are_down_goes_on_with_the_brokers_that_it_knows(silent: Silent) -> None:
+    named, known = (
+        SimpleNamespace(node_id="bootstrap-0", host="h", port=1),
+        SimpleNamespace(node_id=5, host="k", port=1),
+    )
+    silent.cluster.bootstrap_brokers = lambda: [named]
+    silent.cluster.brokers = lambda: [known]
+    learned: list[Any] = []
+
+    async def learn_from(node_id: Any, _: float) -> None:
+        learned.append(node_id)
+        if node_id == "bootstrap-0":
+            raise kafka.errors.KafkaConnectionError("refused")
+
+    def run(function: Callable[..., Coroutine[Any, Any, Any]], *arguments: Any) -> None:
+        with suppress(StopIteration):
+            function(*arguments).send(None)
+
+    client: Any = KafkaClient(ClientOptions(bootstrap_servers=("h:1",)))
+    client.close()
+    silent.config, silent._auth_failures = {}, set()  # type: ignore[attr-defined]
+    client._manager, client._learn_from, silent.run = silent, learn_from, run  # type: ignore[method-assign]
+    client._bootstrap()
+    assert learned == ["bootstrap-0", 5]

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import errno
+from collections.abc import Callable
 from types import SimpleNamespace
 from typing import Any
 
@@ -73,7 +75,11 @@ class Box(RecordAccumulator):
 
 
 def answered(monkeypatch: pytest.MonkeyPatch, named: list[TopicPartition]) -> Box:
-    monkeypatch.setattr(connection_pool, "borrow", lambda *_: Channel(named))
+    return sent(monkeypatch, lambda *_: Channel(named))
+
+
+def sent(monkeypatch: pytest.MonkeyPatch, borrow: Callable[..., Channel]) -> Box:
+    monkeypatch.setattr(connection_pool, "borrow", borrow)
     monkeypatch.setattr(connection_pool, "give_back", lambda *_: None)
     monkeypatch.setattr(sender, "receive", lambda *_: 0)
     accumulator, client = Box(), ClientOptions(bootstrap_servers=("b:9092",))
@@ -94,6 +100,15 @@ def test_an_answer_about_others_than_were_asked_is_not_believed_and_all_is_sent_
     assert (accumulator.acknowledged, accumulator.failure) == ([], None)
     assert set(accumulator.given_back) == set(PARTITIONS)
     assert "not asked about or named twice" in accumulator.given_back[PARTITIONS[0]]
+
+
+def test_what_could_not_even_be_sent_is_sent_again(monkeypatch: pytest.MonkeyPatch) -> None:
+    def borrow(*_: object) -> Channel:
+        raise OSError(errno.EMFILE, "too many open files")
+
+    accumulator = sent(monkeypatch, borrow)
+    assert set(accumulator.given_back) == set(PARTITIONS)
+    assert "too many open files" in accumulator.given_back[PARTITIONS[0]]
 
 
 def test_what_an_answer_leaves_out_is_sent_again(monkeypatch: pytest.MonkeyPatch) -> None:
