@@ -118,8 +118,11 @@ class SourceCluster:
         # The ledger also keeps topics that exist but are no longer read: these need no question at each snapshot.
         is_due = unasked != self._asked_ids or time.monotonic() - self._asked_at_s >= _DELETED_INTERVAL_S_MIN
         if unasked and is_due:
+            asked_s = time.monotonic()
             self._deleted_ids |= deleted_topics(self._client, unasked)
-            self._asked_ids, self._asked_at_s = unasked, time.monotonic()
+            # A broker that does not answer costs the time for a connection, so that it is asked less often.
+            took_s = time.monotonic() - asked_s
+            self._asked_ids, self._asked_at_s = unasked, time.monotonic() + 10 * took_s
         return frozenset(partition for partition, topic_id in missing.items() if topic_id in self._deleted_ids)
 
     @property

@@ -220,6 +220,8 @@ class FakeCluster:
     def report_progress(self, ends: Mapping[TopicPartition, int]) -> None:
         self.told.append(ends[PARTITION])
 
+    def warn_of_retention(self, ends: Mapping[TopicPartition, int]) -> None: ...
+
     def commit_to_group(self, ends: Mapping[TopicPartition, int]) -> None:
         self.group.append(ends[PARTITION])
 

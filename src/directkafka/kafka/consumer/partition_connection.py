@@ -5,6 +5,7 @@ from __future__ import annotations
 import threading
 import time
 from collections.abc import Callable
+from contextlib import closing
 from dataclasses import dataclass, replace
 from typing import NoReturn, TypeVar
 
@@ -168,24 +169,21 @@ class PartitionConnection:
             channel.close()
 
     def _ask(self, timeout_ms: int, question: Callable[[KafkaClient], Answer]) -> Answer:
-        options = self._task.client
-        client = KafkaClient(
-            replace(
-                options,
-                connect_timeout_ms=min(options.connect_timeout_ms, timeout_ms),
-                request_timeout_ms=min(options.request_timeout_ms, timeout_ms),
-            )
+        given = self._task.client
+        options = replace(
+            given,
+            connect_timeout_ms=min(given.connect_timeout_ms, timeout_ms),
+            request_timeout_ms=min(given.request_timeout_ms, timeout_ms),
         )
         try:
-            return question(client)
+            with closing(KafkaClient(options)) as client:
+                return question(client)
         except BrokerUnreachableError as error:
             raise TryAgain(str(error)) from error
         except BrokerResponseError as error:
             if not error.retriable:
                 raise
             raise TryAgain(str(error)) from error
-        finally:
-            client.close()
 
     def _describe(self, client: KafkaClient) -> dict[str, TopicDescription]:
         """The topic, if it is there and still the same."""

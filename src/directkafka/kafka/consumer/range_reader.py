@@ -207,8 +207,9 @@ class RangeFetch:
         return self._retrying(self._fetch_once, buffer)
 
     def _is_over(self, state: tenacity.RetryCallState) -> bool:
-        next_try_ends = time.monotonic() + state.upcoming_sleep + _TRY_MS_MIN / 1000
-        return self._stopping.is_set() or next_try_ends >= self._deadline
+        now = time.monotonic()
+        deadline = self._deadline + max(0.0, self._quiet_until - now)
+        return self._stopping.is_set() or now + state.upcoming_sleep + _TRY_MS_MIN / 1000 >= deadline
 
     def _raise_timeout(self, state: tenacity.RetryCallState) -> None:
         if self._stopping.is_set():
@@ -380,12 +381,9 @@ class RangeFetch:
         Raises:
             DataLossError: losses are errors.
         """
+        topic, partition = self._task.range.topic, self._task.range.partition
         loss = error_type(
-            topic=self._task.range.topic,
-            partition=self._task.range.partition,
-            lost_from=self.position,
-            lost_until=lost_until,
-            detail=detail,
+            topic=topic, partition=partition, lost_from=self.position, lost_until=lost_until, detail=detail
         )
         if self._task.fail_on_data_loss:
             raise loss

@@ -16,6 +16,7 @@ authenticated, blocking socket for records, which receives without kafka-python 
 
 from __future__ import annotations
 
+import random
 import selectors
 import threading
 import time
@@ -88,7 +89,11 @@ class KafkaClient:
         #: The options it was made with.
         self.options = options
         self._lock = threading.RLock()
-        self._manager = Connections(options)
+        try:
+            self._manager = Connections(options)
+        except OSError as error:  # a process that is out of file descriptors
+            limit_ms = options.connect_timeout_ms
+            raise connection_failure(error, options, options.bootstrap_servers, limit_ms) from error
         self._bootstrapped = False
 
     def call(
@@ -198,9 +203,12 @@ class KafkaClient:
         while time.monotonic() < deadline:
             # Those that it knows besides: a driver that runs goes on where all that the options name are down.
             named = self._manager.cluster.bootstrap_brokers()
-            brokers = [*named, *(broker for broker in self._manager.cluster.brokers() if broker not in named)]
+            known = [broker for broker in self._manager.cluster.brokers() if broker not in named]
+            brokers = [*named, *random.sample(known, len(known))]
             for tried, broker in enumerate(brokers):
-                share_ms = (deadline - time.monotonic()) * 1000 / (len(brokers) - tried)
+                left_ms = max(0.0, deadline - time.monotonic()) * 1000
+                # However many are known, each has time for a login far away; those behind have another turn.
+                share_ms = min(left_ms, max(left_ms / (len(brokers) - tried), timeout_ms / (2 * len(named))))
                 try:
                     self._manager.run(self._learn_from, broker.node_id, max(1.0, share_ms))
                 except _FAILURES as error:

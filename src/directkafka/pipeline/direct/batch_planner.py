@@ -96,8 +96,9 @@ class Planner:
         known = previous.by_partition()
         snapshot, policy = self._cluster.snapshot(known=known), self._policy_now(self._committed_plan_ms)
         self._snapshot_ms = self._now_ms()
-        if self._target is None and self._ends and known.keys() - snapshot.partitions.keys() - snapshot.deleted:
-            # One look says how far the run goes, and a broker may have old metadata (KAFKA-7703).
+        missing = known.keys() - snapshot.partitions.keys() - snapshot.deleted
+        if missing and self._ends and self._target is None and not self._policy.fail_on_data_loss:
+            # One look says how far the run goes, a broker may have old metadata (KAFKA-7703), and nothing is a loss.
             self._stop.wait(CONFIRM_LOSS_S)
             snapshot = self._cluster.snapshot(fresh=True, known=known)
         snapshot, batch = confirm_loss(

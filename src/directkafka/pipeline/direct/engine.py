@@ -163,8 +163,8 @@ class DirectEngine:
                 backlog = self._retry_policy.until_done(self._backlog)
                 if (wait := self._wait_ms(backlog, ended_ms=ended_ms, is_idle=is_idle)) > 0:
                     self._status.at(Step.WAITING)
-                    self._look_when_due()
-                    self._stop.wait(min(wait, _FENCE_LOOK_MS) / 1000)
+                    if not self._look_when_due():
+                        self._stop.wait(min(wait, _FENCE_LOOK_MS) / 1000)
                     continue
             self._started_ms = self._now_ms()
             is_idle = not self._retry_policy.until_done(self._next_batch)
@@ -174,13 +174,16 @@ class DirectEngine:
             if is_idle:
                 self._look_when_due()
 
-    def _look_when_due(self) -> None:
+    def _look_when_due(self) -> bool:
         """With nothing to do, every few seconds: has a newer driver come, and does the group know where this one is?"""
-        if self._now_ms() - self._looked_ms >= _FENCE_LOOK_MS:
-            self._retry_policy.until_done(self._read_ledgers)
-            self._status.at(Step.WAITING)
-            self._commit_to_group()
-            self._looked_ms = self._now_ms()
+        if self._now_ms() - self._looked_ms < _FENCE_LOOK_MS:
+            return False
+        self._retry_policy.until_done(self._read_ledgers)
+        self._status.at(Step.WAITING)
+        self._commit_to_group()
+        self._cluster.warn_of_retention(self._ends or {})
+        self._looked_ms = self._now_ms()
+        return True
 
     def _read_ledgers(self) -> None:
         """Read them between two batches: after a failover a store may stand before what it had committed."""
@@ -330,7 +333,7 @@ class DirectEngine:
         begun, watch = committed.begun, committed.watch
         watch.lap("commit")
         self._planner.learn(begun.batch, took_ms=watch.laps_ms["write"] + watch.laps_ms["commit"])
-        self._ends = begun.batch.ends()
+        self._ends, self._looked_ms = begun.batch.ends(), self._now_ms()
         self._cluster.report_progress(self._ends)
         self._session.report_batch(
             self._report, watch, ranges=begun.batch.ranges, read=committed.read, backlog=begun.batch.backlog
@@ -346,9 +349,8 @@ class DirectEngine:
     def _begin_ahead(self, begun: PlannedBatch, entry: LedgerEntry) -> None:
         """Begin the next batch while this one is committed, if it would follow at once."""
         backlog = begun.batch.backlog
-        if not (backlog and self._writer.may_run_ahead) or self._stop.is_set():
-            return
-        if self._wait_ms(backlog, ended_ms=self._now_ms()) > 0:
+        is_allowed = backlog and self._writer.may_run_ahead and not self._stop.is_set()
+        if not is_allowed or self._wait_ms(backlog, ended_ms=self._now_ms()) > 0:
             return
         # Where what was waiting is nearly done, the next batch will have more in its turn, from a fresh snapshot.
         half = (begun.batch.offset_count + 1) // 2

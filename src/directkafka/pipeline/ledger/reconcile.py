@@ -106,13 +106,16 @@ def check_together(entries: Sequence[tuple[str, LedgerEntry]], *, same_ends: boo
             remedy="Run directkafka reset FILE --to-latest --yes, which finishes that reset and does nothing else.",
         )
     if same_ends and any(entry.ends() != known[0].ends() for entry in known):
+        waiting = all(entry.lineage == OPEN_LINEAGE for entry in known)
         raise LineageError(
             store=stores,
             pipeline=known[0].pipeline,
             expected="the same offsets in all stores",
             found=f"stores one batch apart: {', '.join(str(to_nested(entry.ends())) for entry in known)}",
-            remedy="Run directkafka reset FILE --shift-by 0 --yes, which brings them together, and this again. With "
-            "--rows delete it also deletes the rows that one store has and another lacks.",
+            remedy="Run directkafka restart FILE --from checkpoint, which says what would be lost or doubled by that."
+            if waiting
+            else "Run directkafka reset FILE --shift-by 0 --rows delete, then the same with --yes, which brings them "
+            "together, and this again. Without --rows delete the store that is ahead gets that batch's rows twice.",
         )
 
 

@@ -238,7 +238,7 @@ class Ledgers:
         try:
             self._ledgers = self._connected()
         except BaseException:
-            # A server that was started again between two answers has two identities; at the next try all are asked.
+            # Its server may have been started again, and has another identity then: at the next try all are asked.
             self._close_stores()
             raise
 

@@ -145,6 +145,8 @@ class BatchFunction:
     def close(self, failure: BaseException | None = None) -> None:
         """Wait for the batch in flight, and give the stores' connections back. The next batch begins a new run.
 
+        A batch that waits in a pause is given up; Spark ends its query as failed.
+
         Args:
             failure: what ended the query, where that was not this function.
         """

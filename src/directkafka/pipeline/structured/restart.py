@@ -159,7 +159,7 @@ def adopt(
         name: the pipeline's name in the ledgers.
         sinks: the pipeline's.
         checkpoint: the query's ``checkpointLocation``.
-        confirm: do it. Otherwise only look, and disturb no running driver.
+        confirm: do it. Otherwise only look, and disturb no driver of another process.
         spark: whose Hadoop settings count; the active session by default.
 
     Returns:
@@ -197,7 +197,7 @@ def restart(
             file's does so by itself, another query is given them as ``startingOffsets``. ``"checkpoint"``: the next
             batch begins where the checkpoint stands, or, when it is new, wherever its source starts.
         starts: where a new checkpoint's source would start, for the numbers, where the caller knows.
-        confirm: do it. Otherwise only look, and disturb no running driver.
+        confirm: do it. Otherwise only look, and disturb no driver of another process.
         spark: whose Hadoop settings count; the active session by default.
 
     Returns:

@@ -66,6 +66,8 @@ def _problem(ledger: LedgerTopic, coordinator: Coordinator, accepted: str | None
     if ledger.read_stable_tail().generation > 0 or ledger.has_only_failures() or not coordinator.may_have_committed():
         return None
     topic_id = ledger.topic_id()
+    if not topic_id:
+        return ledger.wrong("is not known to the broker that was asked just now: start again")
     if accepted == topic_id:
         log.warning("%s is empty and begins anew, as accept_empty_ledger says", ledger.topic)
         return None

@@ -15,6 +15,7 @@ import pyarrow as pa
 from directkafka.errors import OptionError, RowRejectedError, SchemaMismatchError
 from directkafka.kafka.admin.admin_client import AdminClient
 from directkafka.kafka.admin.known_topics import known_topics
+from directkafka.kafka.admin.topics import TopicDescription
 from directkafka.kafka.consumer.range_reader import read_range
 from directkafka.kafka.consumer.range_task import RangeTask
 from directkafka.kafka.transactions.attempt_fencing import TransactionClaims
@@ -240,12 +241,11 @@ class KafkaSink(KafkaConfig, Clonable):
         """
         if self.topic is None:
             return TableCount(rows=0, is_folded=True)
-        self._partition_counts([self.topic])
         client = self._store.client
         options = replace(self._store.options.client, isolation_level="read_committed")
         with translate(self._store.label, sink=self.name):
             admin = AdminClient(client, isolation_level="read_committed")
-            topics = admin.topics([self.topic])
+            topics = self._described([self.topic])
             partitions = [TopicPartition(self.topic, number) for number in topics[self.topic].leaders]
             snapshot = admin.snapshot(partitions, topics)
             rows = 0
@@ -290,13 +290,15 @@ class KafkaSink(KafkaConfig, Clonable):
 
     def _partition_counts(self, topics: Collection[str]) -> dict[str, int]:
         """How many partitions the topics have now: a topic may be given more of them at any time."""
-        if not topics:
-            return {}
+        return {name: len(described.leaders) for name, described in self._described(topics).items()} if topics else {}
+
+    def _described(self, topics: Collection[str]) -> dict[str, TopicDescription]:
+        """The topics; one that no broker knows for three seconds is not there."""
         with translate(self._store.label, sink=self.name):
             described_topics = known_topics(AdminClient(self._store.client), topics)
         if missing := sorted(set(topics) - set(described_topics)):
             self._refuse(f"there is no topic {', '.join(missing)}: create it with as many partitions as it shall have")
-        return {name: len(described.leaders) for name, described in described_topics.items()}
+        return described_topics
 
     def _is_read(self, topic: str) -> bool:
         return self._reads(topic, lambda: self._store.cluster_id)

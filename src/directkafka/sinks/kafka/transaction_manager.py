@@ -147,15 +147,14 @@ class TransactionManager:
         # from each other.
         check_is_not_lost(self._ledger, self._coordinator, accepted=self._accepted_ledger)
         while True:
-            # If the answer to a fence was lost, in this try or an earlier one, the same generation is asked for again:
-            # the next one could fence a newer driver.
-            wanted = self._attempted if generation is None else generation
-            self._check_free(self._ledger.read_stable_tail(), wanted)
-            self._ledger.ensure()
             try:
-                self.held = self._fence_once(wanted)
+                self.held = self._fence_once(generation)
                 self._attempted = None
                 return self.held
+            except FencedError:
+                # The ledger is past it: a later run of this process takes the next one.
+                self._attempted = None
+                raise
             except REFUSED_AS_OLD as error:
                 log.info("pipeline %s: another driver fences at the same time: %s", self._pipeline, error)
                 if time.monotonic() > deadline:
@@ -165,6 +164,11 @@ class TransactionManager:
                 time.sleep(random.uniform(0.0, _FENCE_PAUSE_S_MAX))
 
     def _fence_once(self, generation: int | None) -> int:
+        # If the answer to a fence was lost, in this try or an earlier one, the same generation is asked for again: the
+        # next one could fence a newer driver.
+        generation = self._attempted if generation is None else generation
+        self._check_free(self._ledger.read_stable_tail(), generation)
+        self._ledger.ensure()
         self.abort()
         self._take_over()
         fault_point("fence.taken")

@@ -106,7 +106,7 @@ class PostgresStore(LedgerStore[_Transaction]):
 
     @property
     def identity(self) -> str:
-        """The running server, its database and schema, as the server itself names them; asked once.
+        """The running server, its database and schema, as the server itself names them; asked once until it is closed.
 
         Two stores are the same only while both are connected to the same running server: a copy of its data
         directory has the same system identifier, but a different start time. A restart changes the identity.

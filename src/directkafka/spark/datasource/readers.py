@@ -183,18 +183,17 @@ class StreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
     ) -> ClusterSnapshot:
         """The cluster now, up to where an available-now run goes."""
         snapshot = self._cluster.snapshot(must_exist=must_exist, fresh=fresh, known=known)
-        return snapshot if self._target is None else snapshot.until(self._target)
-
-    def _complete_target(self) -> None:
-        """Add topics that the look before the run did not find: the broker may have had old metadata (KAFKA-7703)."""
-        if self._target is not None:
-            known = {partition.topic for partition in self._target}
-            ends = self._cluster.snapshot(must_exist=True).latest()
-            added = {partition: end for partition, end in ends.items() if partition.topic not in known}
-            self._target = {**self._target, **added}
+        if self._target is None:
+            return snapshot
+        # Topics that the look before the run did not find, though the query reads them, or begins with them: the broker
+        # had old metadata (KAFKA-7703).
+        reads = snapshot.partitions if known is None else known
+        missed = {partition.topic for partition in reads} - {partition.topic for partition in self._target}
+        added = {partition: end for partition, end in snapshot.latest().items() if partition.topic in missed}
+        self._target = {**self._target, **added}
+        return snapshot.until(self._target)
 
     def _first_offsets(self) -> Nested:
-        self._complete_target()
         positions, policy = self._options.starting, PlanPolicy.of(self._options)
         _, origin = confirm_loss(
             lambda snapshot: plan_origin(positions, snapshot, self._cluster.lookups(positions, snapshot), policy),

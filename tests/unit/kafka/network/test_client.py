@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import errno
 from collections.abc import Callable, Coroutine
 from contextlib import suppress
 from types import SimpleNamespace
@@ -53,7 +54,7 @@ class Silent:
 @pytest.fixture
 def silent(monkeypatch: pytest.MonkeyPatch) -> Silent:
     brokers = Silent(count=9)
-    monkeypatch.setattr(client_module, "time", SimpleNamespace(monotonic=lambda: brokers.now_s))
+    monkeypatch.setattr(client_module, "time", SimpleNamespace(monotonic=lambda: brokers.now_s, sleep=lambda _: None))
     return brokers
 
 
@@ -112,3 +113,32 @@ def test_a_client_whose_named_addresses_are_down_goes_on_with_the_brokers_that_i
     client._manager, client._learn_from, silent.run = silent, learn_from, run  # type: ignore[method-assign]
     client._bootstrap()
     assert learned == ["bootstrap-0", 5]
+
+
+def test_a_named_address_has_half_of_the_time_however_many_brokers_are_known(silent: Silent) -> None:
+    silent.cluster.bootstrap_brokers = lambda: [SimpleNamespace(node_id="bootstrap-0", host="h", port=1)]
+    silent.cluster.brokers = lambda: [SimpleNamespace(node_id=number, host="k", port=1) for number in range(30)]
+    shares_ms: list[float] = []
+
+    def run(_: Callable[..., Coroutine[Any, Any, Any]], *arguments: Any) -> None:
+        share_ms = arguments[1]
+        shares_ms.append(share_ms)
+        silent.now_s += share_ms / 1000
+        raise kafka.errors.KafkaTimeoutError
+
+    client: Any = KafkaClient(ClientOptions(bootstrap_servers=("h:1",), connect_timeout_ms=10_000))
+    client.close()
+    silent.config, silent._auth_failures, silent.run = {}, set(), run  # type: ignore[attr-defined, method-assign]
+    client._manager = silent
+    with pytest.raises(BrokerUnreachableError):
+        client._bootstrap()
+    assert shares_ms[0] == 5_000
+
+
+def test_a_process_that_is_out_of_descriptors_reaches_no_broker(monkeypatch: pytest.MonkeyPatch) -> None:
+    def fail(*_: object, **__: object) -> None:
+        raise OSError(errno.EMFILE, "too many open files")
+
+    monkeypatch.setattr(client_module, "Connections", fail)
+    with pytest.raises(BrokerUnreachableError, match="too many open files"):
+        KafkaClient(ClientOptions(bootstrap_servers=("h:1",)))

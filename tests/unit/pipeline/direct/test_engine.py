@@ -458,6 +458,14 @@ def test_a_batch_waits_no_longer_than_the_delay() -> None:
     assert driver.writer.written == [(1, "t-0[0, 3)"), (2, "t-0[3, 4)")]
 
 
+def test_a_pipeline_that_commits_all_the_time_reads_its_ledgers_at_the_start_alone() -> None:
+    driver = bench(latest=1, trigger=Interval(1000), stop_after_waits=40)
+    driver.cluster.moves.extend(range(1, 60))
+    driver.engine.run()
+    assert len(driver.writer.written) > 20
+    assert driver.events.count("read a") == 1
+
+
 def test_a_batch_that_failed_waits_for_no_more_offsets() -> None:
     driver = bench(latest=3, trigger=Interval(1000), min_offsets=MinOffsets(10, 60_000), stop_after_waits=6)
     driver.world.fail("commit a", None, AWAY)

@@ -105,7 +105,7 @@ def test_stores_that_are_one_batch_apart_are_brought_together_before_they_wait_f
     for confirm in (False, True):
         with pytest.raises(LineageError, match="one batch apart") as caught:
             bench.restart(confirm=confirm)
-    assert "--shift-by 0" in caught.value.remedy
+    assert "--shift-by 0 --rows delete" in caught.value.remedy
     assert not [event for event in bench.world.events if event.startswith(("fence", "commit"))]
 
 

@@ -117,6 +117,14 @@ def test_a_driver_whose_fence_was_overtaken_while_it_waited_for_the_answer_is_fe
     assert (caught.value.held, caught.value.found) == (5, 6)
 
 
+def test_a_driver_that_was_fenced_takes_the_next_generation_when_it_is_started_again(cluster: Cluster) -> None:
+    manager = Manager(cluster)
+    cluster.ends = [(lambda: setattr(cluster, "state", replace(cluster.state, generation=6, driver="newer")), REFUSED)]
+    with pytest.raises(FencedError):
+        manager.fence(None)
+    assert manager.fence(None) == 7
+
+
 def test_a_driver_that_was_refused_before_its_fence_was_sent_goes_behind_the_other(cluster: Cluster) -> None:
     manager = Manager(cluster)
     write, refusals = manager._write, [REFUSED]

@@ -267,6 +267,16 @@ def test_a_topic_that_was_not_seen_when_an_available_now_run_was_prepared_is_rea
     assert (first, reader.latestOffset(first, ALL)) == ({"flights": {"0": start}}, {"flights": {"0": 10}})
 
 
+def test_a_query_whose_topic_was_not_seen_when_its_available_now_run_was_prepared_goes_on() -> None:
+    reader, cluster = stream(startingOffsets="earliest")
+    reader.prepareForTriggerAvailableNow()
+    cluster.has({0: 10})
+    at = {"flights": {"0": 4}}
+    assert reader.latestOffset(at, ALL) == {"flights": {"0": 10}}
+    cluster.has({0: 15})
+    assert reader.latestOffset({"flights": {"0": 10}}, ALL) == {"flights": {"0": 10}}
+
+
 def available_now(ends: dict[int, int]) -> tuple[StreamReader, Cluster]:
     """The reader of a query whose available-now run began with these ends of the log."""
     reader, cluster = stream(startingOffsets="earliest", maxOffsetsPerTrigger="4")
