@@ -104,13 +104,16 @@ class ArrowFiles:
     def __init__(self, location: str) -> None:
         if fault := fault_of_text(location):
             raise OptionError(option="PATH", reason=fault)
-        self.location = location
+        #: Without keys, as messages show it.
+        self.location, self._secrets = _without_secrets(location)
         try:
             # Hadoop's own form of an S3 address has another scheme.
             uri = location.replace("s3a://", "s3://", 1) if location.startswith("s3a://") else location
             self._files, self._root = fs.FileSystem.from_uri(uri if "://" in uri else str(Path(uri).resolve()))
         except (ValueError, OSError, pa.ArrowException) as error:
-            raise OptionError(option="PATH", reason=f"Arrow cannot reach {location}: {error}") from error
+            raise OptionError(
+                option="PATH", reason=f"Arrow cannot reach {self.location}: {self._shown(error)}"
+            ) from error
 
     def names(self, folder: str) -> list[str]:
         """Names in a folder of the checkpoint, sorted; none where there is no such folder."""
@@ -130,8 +133,27 @@ class ArrowFiles:
         except (OSError, UnicodeDecodeError) as error:
             raise self._unreadable(error) from error
 
+    def _shown(self, error: Exception) -> str:
+        """What an error says, without what the address has of a login."""
+        text = str(error)
+        for secret in self._secrets:
+            text = text.replace(secret, "***")
+        return text
+
     def _unreadable(self, error: Exception) -> EnvironmentFaultError:
         return EnvironmentFaultError(
-            what=f"the checkpoint {self.location} cannot be read: {error}",
+            what=f"the checkpoint {self.location} cannot be read: {self._shown(error)}",
             remedy="Check the path, and your rights on it.",
         )
+
+
+def _without_secrets(location: str) -> tuple[str, tuple[str, ...]]:
+    """An address without user, password and query, and the texts that were taken out."""
+    scheme, mark, rest = location.partition("://")
+    if not mark:
+        return location, ()
+    authority, slash, path = rest.partition("/")
+    login, _, host = authority.rpartition("@")
+    path, _, query = path.partition("?")
+    secrets = [login, *login.split(":"), query]
+    return f"{scheme}://{host}{slash}{path}", tuple(sorted({*filter(None, secrets)}, key=len, reverse=True))

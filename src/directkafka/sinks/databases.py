@@ -21,9 +21,10 @@ from __future__ import annotations
 import re
 from collections.abc import Collection, Iterator
 from importlib import resources
-from typing import Literal
+from typing import Final, Literal
 
 import pyarrow as pa
+import pyarrow.compute as pc
 
 from directkafka.errors import (
     DirectKafkaError,
@@ -196,3 +197,41 @@ def _is_name(kind: pa.DataType) -> bool:
         is_text, pa.types.is_boolean, pa.types.is_integer, pa.types.is_floating, pa.types.is_decimal,
     )  # fmt: skip
     return any(test(kind) for test in tests)
+
+
+#: The first day of year 1, and the last one of year 9999, in days since 1970.
+_DAYS: Final = (-719_162, 2_932_896)
+_UNITS_OF_A_DAY: Final = {
+    unit: 86_400 * factor for unit, factor in {"s": 1, "ms": 10**3, "us": 10**6, "ns": 10**9}.items()
+}
+
+
+def check_years(name: str, column: pa.Array, *, store: str, sink: str) -> None:
+    """Refuse a date or a timestamp outside the years 1 to 9999: its text would be that of another one, or of none.
+
+    Arrow's ``strftime`` keeps a year in 16 bits.
+
+    Args:
+        name: of the column.
+        column: of any type; others than dates and timestamps have no years.
+        store, sink: for the message.
+
+    Raises:
+        RowRejectedError: with the row.
+    """
+    kind = column.type
+    if not (pa.types.is_date32(kind) or pa.types.is_timestamp(kind)):
+        return
+    units = 1 if pa.types.is_date32(kind) else _UNITS_OF_A_DAY[kind.unit]
+    numbers = column.cast(pa.int32() if units == 1 else pa.int64()).cast(pa.int64())
+    int64_max = 2**63 - 1
+    first, end = max(_DAYS[0] * units, -int64_max), min((_DAYS[1] + 1) * units - 1, int64_max)
+    outside = pc.or_(pc.less(numbers, first), pc.greater(numbers, end))
+    if pc.any(outside).as_py():
+        row = pc.index(outside, True).as_py()
+        raise RowRejectedError(
+            store=store,
+            sink=sink,
+            detail=f"column {name!r}: {numbers[row].as_py()} ({kind}) is in no year from 1 to 9999 (row {row} of its "
+            "chunk); a producer may have sent microseconds as milliseconds",
+        )

@@ -44,6 +44,7 @@ COLUMNS: dict[str, pa.Array] = {
     "whole": pa.array([-(2**31), 2**31 - 1, None], pa.int32()),
     "big": pa.array([-(2**63), 2**63 - 1, None], pa.int64()),
     "price": pa.array([Decimal("-9999999.99"), Decimal("0.01"), None], pa.decimal128(9, 2)),
+    "tiny_part": pa.array([Decimal("0.000000123456789012345678901234"), Decimal(0), None], pa.decimal128(38, 30)),
     "large": pa.array([Decimal(10**38 - 1), Decimal(0), None], pa.decimal128(38, 0)),
     "single": pa.array([0.5, -3.0e38, None], pa.float32()),
     "real": pa.array([0.1, 1.7976931348623157e308, None], pa.float64()),

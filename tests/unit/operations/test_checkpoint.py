@@ -77,3 +77,10 @@ def test_a_file_that_is_no_text_is_told(tmp_path: Path) -> None:
 def test_a_place_that_arrow_cannot_reach_is_refused(location: str) -> None:
     with pytest.raises(OptionError, match="PATH"):
         ArrowFiles(location)
+
+
+@pytest.mark.parametrize("location", ["ftp://key:secret@host/x?token=hidden", "s3://key:secret@/x"])
+def test_the_keys_in_an_address_are_in_no_message(location: str) -> None:
+    with pytest.raises(OptionError) as caught:
+        ArrowFiles(location)
+    assert not [word for word in ("secret", "key", "hidden") if word in str(caught.value)]

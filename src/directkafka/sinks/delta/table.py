@@ -160,12 +160,20 @@ class DeltaLog:
             version = before + 1
             while (path := self._path(version)).exists():
                 for name in _added_files(path) if with_files else ():
-                    sync_file(self.folder / name)
+                    self._sync_added(name)
                 sync_file(path)
                 version += 1
             if with_files:
                 sync_directory(self.folder)
             sync_directory(path.parent)
+
+    def _sync_added(self, name: str) -> None:
+        try:
+            sync_file(self.folder / name)
+        except FileNotFoundError:
+            # OPTIMIZE may have put its rows into another file, and VACUUM have removed it.
+            if any(uri.endswith(f"/{name}") for uri in self.table().file_uris()):
+                raise
 
     def sync_last(self, app: str) -> None:
         """Make a pipeline's newest commit, its files, and all commits behind it survive a power cut.

@@ -20,6 +20,7 @@ import pyarrow.compute as pc
 from directkafka.errors import RowRejectedError
 from directkafka.payloads.arrow_types import is_bytes, is_text
 from directkafka.sinks.columns import Column
+from directkafka.sinks.databases import check_years
 from directkafka.sinks.embedded.file.connection import FileConnection
 from directkafka.sinks.embedded.file.database_file import DatabaseFile
 from directkafka.sinks.embedded.sink import EmbeddedSink
@@ -194,7 +195,7 @@ class Converter:
         """One batch.
 
         Raises:
-            RowRejectedError: a NaN, which SQLite would store as NULL.
+            RowRejectedError: a NaN, which SQLite would store as NULL, or a year outside 1 to 9999.
         """
         columns = [self._column(field, batch.column(index)) for index, field in enumerate(self.schema)]
         return pa.record_batch(columns, names=self.schema.names)
@@ -210,6 +211,7 @@ class Converter:
                 detail=f"column {field.name!r}: NaN, which SQLite would store as NULL: say in the transform what it is "
                 "to be, for example with nanvl",
             )
+        check_years(field.name, array, store=self.store, sink=self.sink)
         if pa.types.is_timestamp(kind):
             return _text_of_timestamps(array)
         if pa.types.is_decimal(kind) or pa.types.is_date32(kind):

@@ -17,6 +17,7 @@ import pyarrow.compute as pc
 
 from directkafka.errors import RowRejectedError
 from directkafka.payloads.arrow_types import is_bytes, is_text
+from directkafka.sinks.databases import check_years
 from directkafka.sinks.mysql.session import Connection
 
 #: About how large a statement becomes, in bytes, unless the server takes smaller ones only or a row is larger.
@@ -55,7 +56,8 @@ class ValuesEncoder:
             batch: the rows.
 
         Raises:
-            RowRejectedError: a NaN or an infinity, which MySQL has no value for, or a row that is too large.
+            RowRejectedError: a NaN, an infinity or a year outside 1 to 9999, which MySQL has no value for, or a row
+                that is too large.
         """
         start = f"{head} ".encode()
         for first in range(0, batch.num_rows, _ROWS_MAX):
@@ -89,6 +91,7 @@ class ValuesEncoder:
         if pa.types.is_dictionary(column.type):
             column = column.cast(column.type.value_type)
         kind = column.type
+        check_years(name, column, store=self.store, sink=self.sink)
         if pa.types.is_floating(kind) and pc.any(pc.invert(pc.is_finite(column))).as_py():
             raise RowRejectedError(
                 store=self.store,
@@ -121,8 +124,14 @@ def _literals(column: pa.Array) -> pa.Array:
         return _quoted(_plain(pc.strftime(plain, format="%Y-%m-%d %H:%M:%S", locale="C")), b"'")
     if pa.types.is_date32(kind):
         return _quoted(_plain(column.cast(pa.string())), b"'")
+    if pa.types.is_decimal(kind):
+        # In quotes: Arrow writes small ones with an exponent, and the server takes such a number for a DOUBLE.
+        return _quoted(_plain(column.cast(pa.string())), b"'")
     if pa.types.is_boolean(kind):
         column = column.cast(pa.int8())
+    elif pa.types.is_floating(kind):
+        # The number itself, not the shortest text that a FLOAT reads back as it: the column may be a DOUBLE.
+        column = column.cast(pa.float64())
     return _plain(column.cast(pa.string()))
 
 

@@ -128,7 +128,7 @@ def test_a_named_address_has_half_of_the_time_however_many_brokers_are_known(sil
 
     client: Any = KafkaClient(ClientOptions(bootstrap_servers=("h:1",), connect_timeout_ms=10_000))
     client.close()
-    silent.config, silent._auth_failures, silent.run = {}, set(), run  # type: ignore[attr-defined, method-assign]
+    silent.config, silent._auth_failures, silent.run = {}, set(), run  # type: ignore[attr-defined, method-assign, assignment]
     client._manager = silent
     with pytest.raises(BrokerUnreachableError):
         client._bootstrap()

@@ -91,6 +91,19 @@ def test_the_ledger_outlives_the_log_and_vacuum(folder: Path) -> None:
     assert (newer.last, newer.generation) == (committed, 2)
 
 
+def test_a_driver_starts_where_others_have_compacted_its_files_and_removed_them(folder: Path) -> None:
+    sink, job = start(folder)
+    for number in range(2):
+        job.run((sink, [[(number, 1)]]))
+    DeltaTable(folder).optimize.compact()
+    DeltaTable(folder).vacuum(retention_hours=0, dry_run=False, enforce_retention_duration=False)
+    durable = DeltaSink(folder)
+    durable.check(SCHEMA)
+    newer = Job(durable.store).start()
+    newer.run((durable, [[(2, 1)]]))
+    assert (ids(folder), newer.generation) == ([0, 1, 2], 2)
+
+
 @pytest.mark.parametrize("stopped", ["before delta-rs looks at the log", "after it has looked"])
 def test_a_driver_whose_versions_log_was_cleaned_up_lands_nothing(
     stopped: str, folder: Path, monkeypatch: pytest.MonkeyPatch

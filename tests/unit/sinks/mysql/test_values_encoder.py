@@ -36,8 +36,43 @@ def test_values_are_literals_and_nulls_are_null() -> None:
     (statement,) = encoder().statements("INSERT INTO t VALUES", batch)
     assert statement == (
         "INSERT INTO t VALUES ('it\\'s \\\\ \n\0 é',_binary'\0\\'\\\\".encode()
-        + b"\xff',-7,0.1,1.50,1,'2013-01-01','2013-01-01 05:00:00.123456','a'),"
+        + b"\xff',-7,0.10000000149011612,'1.50',1,'2013-01-01','2013-01-01 05:00:00.123456','a'),"
         + b"(NULL,NULL,NULL,NULL,NULL,NULL,NULL,NULL,NULL)"
+    )
+
+
+def test_a_small_decimal_is_no_double() -> None:
+    batch = pa.record_batch({"n": pa.array([Decimal("0.000000123456789012345678901234")], pa.decimal128(38, 30))})
+    (statement,) = encoder().statements("INSERT", batch)
+    (text,) = re.findall(rb"'([^']*)'", statement)
+    assert Decimal(text.decode()) == Decimal("0.000000123456789012345678901234")
+
+
+@pytest.mark.parametrize(
+    "column",
+    [
+        # Arrow would write the year 2030.
+        pa.array([2_070_000_000_000_000_000], pa.timestamp("us", "UTC")),
+        pa.array([-62_135_596_800_001], pa.timestamp("ms")),
+        pa.array([253_402_300_800], pa.timestamp("s")),
+        pa.array([None, 2_932_897], pa.int32()).cast(pa.date32()),
+    ],
+    ids=str,
+)
+def test_a_year_that_no_text_has_is_refused(column: pa.Array) -> None:
+    with pytest.raises(RowRejectedError, match=f"in no year from 1 to 9999 .row {len(column) - 1} "):
+        list(encoder().statements("INSERT", pa.record_batch({"at": column})))
+
+
+def test_the_first_and_the_last_year_are_taken() -> None:
+    at = [datetime(1, 1, 1), datetime(9999, 12, 31, 23, 59, 59, 999999)]
+    batch = pa.record_batch({"at": pa.array(at, pa.timestamp("us")), "day": pa.array([date.min, date.max])})
+    (statement,) = encoder().statements("INSERT", batch)
+    assert b"'9999-12-31 23:59:59.999999','9999-12-31'" in statement
+    assert list(
+        encoder().statements(
+            "INSERT", pa.record_batch({"ns": pa.array([2**63 // 1000 * 1000 - 1000], pa.timestamp("ns"))})
+        )
     )
 
 
