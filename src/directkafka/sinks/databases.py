@@ -201,9 +201,17 @@ def _is_name(kind: pa.DataType) -> bool:
 
 #: The first day of year 1, and the last one of year 9999, in days since 1970.
 _DAYS: Final = (-719_162, 2_932_896)
-_UNITS_OF_A_DAY: Final = {
-    unit: 86_400 * factor for unit, factor in {"s": 1, "ms": 10**3, "us": 10**6, "ns": 10**9}.items()
-}
+_UNITS_OF_A_DAY: Final = {"s": 86_400, "ms": 86_400 * 10**3, "us": 86_400 * 10**6, "ns": 86_400 * 10**9}
+
+
+def outside_years(column: pa.Array) -> pa.Array:
+    """Which dates or timestamps are in no year from 1 to 9999; null where the value is."""
+    kind = column.type
+    units = 1 if pa.types.is_date32(kind) else _UNITS_OF_A_DAY[kind.unit]
+    numbers = column.cast(pa.int32() if units == 1 else pa.int64()).cast(pa.int64())
+    int64_max = 2**63 - 1
+    first, end = max(_DAYS[0] * units, -int64_max), min((_DAYS[1] + 1) * units - 1, int64_max)
+    return pc.or_(pc.less(numbers, first), pc.greater(numbers, end))
 
 
 def check_years(name: str, column: pa.Array, *, store: str, sink: str) -> None:
@@ -222,16 +230,13 @@ def check_years(name: str, column: pa.Array, *, store: str, sink: str) -> None:
     kind = column.type
     if not (pa.types.is_date32(kind) or pa.types.is_timestamp(kind)):
         return
-    units = 1 if pa.types.is_date32(kind) else _UNITS_OF_A_DAY[kind.unit]
-    numbers = column.cast(pa.int32() if units == 1 else pa.int64()).cast(pa.int64())
-    int64_max = 2**63 - 1
-    first, end = max(_DAYS[0] * units, -int64_max), min((_DAYS[1] + 1) * units - 1, int64_max)
-    outside = pc.or_(pc.less(numbers, first), pc.greater(numbers, end))
+    outside = outside_years(column)
     if pc.any(outside).as_py():
         row = pc.index(outside, True).as_py()
+        number = column.slice(row, 1).cast(pa.int32() if pa.types.is_date32(kind) else pa.int64())[0].as_py()
         raise RowRejectedError(
             store=store,
             sink=sink,
-            detail=f"column {name!r}: {numbers[row].as_py()} ({kind}) is in no year from 1 to 9999 (row {row} of its "
-            "chunk); a producer may have sent microseconds as milliseconds",
+            detail=f"column {name!r}: {number} ({kind}) is in no year from 1 to 9999 (row {row} of its chunk); a "
+            "producer may have sent microseconds as milliseconds",
         )

@@ -55,6 +55,28 @@ def test_every_record_is_a_row_or_a_letter_with_its_bytes_and_the_reason(executi
     assert counts == [({"records": len(OTHERS), "rejected": len(ROUND)},)]
 
 
+@pytest.mark.parametrize("execution", ["auto", pytest.param("spark", marks=pytest.mark.slow)])
+def test_a_record_from_a_year_that_no_calendar_has_becomes_a_letter_without_a_time(
+    execution: str, world: World, tmp_path: Path, create_topic: Callable[..., str]
+) -> None:
+    """Its producer has sent microseconds as milliseconds."""
+    topic = create_topic(1, config={"message.timestamp.after.max.ms": str(2**63 - 1)})
+    producer = Producer({"bootstrap.servers": world.kafka})
+    for timestamp_ms in (1_700_000_000_000, 1_700_000_000_000_000):
+        producer.produce(topic, b"10", timestamp=timestamp_ms)
+    assert producer.flush(30) == 0
+    world.pipeline(
+        ArrowTransform(rejecting),
+        dead_letters=SQLiteSink(tmp_path / "letters.db", "rejected"),
+        execution=execution,
+        source={"subscribe": topic},
+        name=f"far-{topic[-8:]}",
+    ).run()
+    with closing(sqlite3.connect(tmp_path / "letters.db")) as connection:
+        times = connection.execute("SELECT timestamp FROM rejected ORDER BY offset").fetchall()
+    assert times == [("2023-11-14 22:13:20.000000+00:00",), (None,)]
+
+
 @pytest.mark.slow
 def test_letters_go_into_every_store(
     world: World, tmp_path: Path, mysql_database: str, create_topic: Callable[..., str]

@@ -176,8 +176,17 @@ def divert(outputs: Mapping[str, DataFrame], source: Records, sink: Sink | None,
     if source.unread is not None:
         rejected.append(_named_records("source", source.unread))
     dead_letters = _dead_letters(source.as_they_came.select(*columns), rejected, work)
-    kept[DEAD_LETTERS] = dead_letters.select(*_record(columns)) if sink.capabilities.takes_records else dead_letters
+    takes_records = sink.capabilities.takes_records
+    kept[DEAD_LETTERS] = dead_letters.select(*_record(columns)) if takes_records else _with_years(dead_letters)
     return kept
+
+
+def _with_years(dead_letters: DataFrame) -> DataFrame:
+    """A record's time that no calendar has is NULL in a table: else its letter could not be stored."""
+    if "timestamp" not in dead_letters.columns:
+        return dead_letters
+    time = f.col("timestamp")
+    return dead_letters.withColumn("timestamp", f.when(f.year(time).between(1, 9999), time))
 
 
 def _named_records(output: str, frame: DataFrame) -> DataFrame:

@@ -31,6 +31,7 @@ from directkafka.pipeline.execution.rejection import (
     unnamed_records,
 )
 from directkafka.sinks.api import Sink
+from directkafka.sinks.databases import outside_years
 
 #: Type of the headers of a record.
 _HEADER_TYPE: Final = pa.struct([("key", pa.string()), ("value", pa.binary())])
@@ -65,7 +66,7 @@ class DeadLettersOfBatch:
     def of_records(self, records: pa.RecordBatch, reasons: pa.Array) -> pa.RecordBatch:
         """The dead letters of records that are as they came, each with its reason."""
         dead_letters = records.select(list(self.columns)).append_column(TOLD, reasons)
-        return _as_records(dead_letters) if self.is_record else dead_letters
+        return _as_records(dead_letters) if self.is_record else _with_years(dead_letters)
 
     @staticmethod
     def shown(batch: pa.RecordBatch) -> pa.RecordBatch:
@@ -111,6 +112,15 @@ class DeadLettersOfBatch:
             rows = joined.column("row").combine_chunks()
             told = pc.binary_join(joined.column(f"{TOLD}_list").combine_chunks(), BETWEEN_REASONS)
         return self.of_records(records.take(rows), told)
+
+
+def _with_years(dead_letters: pa.RecordBatch) -> pa.RecordBatch:
+    """A record's time that no calendar has is NULL in a table: else its letter could not be stored."""
+    if "timestamp" not in dead_letters.schema.names:
+        return dead_letters
+    times = dead_letters.column("timestamp")
+    known = pc.if_else(outside_years(times), pa.scalar(None, times.type), times)
+    return dead_letters.set_column(dead_letters.schema.get_field_index("timestamp"), "timestamp", known)
 
 
 def diverted(schemas: Schemas, dead_letters: pa.Schema | None) -> dict[str, pa.Schema]:

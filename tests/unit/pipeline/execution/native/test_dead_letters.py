@@ -122,6 +122,15 @@ def test_a_reason_that_is_no_utf_8_is_one_afterwards() -> None:
     assert LETTERS.divert({"default": batch}, source)["dead_letters"].column("reason").to_pylist() == ["no \ufffd"]
 
 
+def test_a_time_that_no_calendar_has_is_null_in_a_table() -> None:
+    times = pa.array([1_500_000, 2_070_000_000_000_000_000], pa.timestamp("us", "UTC"))
+    source = records(2).append_column("timestamp", times)
+    columns = (*COLUMNS, "timestamp")
+    reasons = pa.array(["no", "no"])
+    letters = DeadLettersOfBatch(columns=columns, is_record=False).of_records(source, reasons)
+    assert letters.column("timestamp").to_pylist() == [times[0].as_py(), None]
+
+
 def test_an_output_may_lack_in_a_batch_and_so_may_rejected_records() -> None:
     batches = LETTERS.divert({}, records(3))
     assert batches["dead_letters"].num_rows == 0
