@@ -20,6 +20,7 @@ from tests.real.sinks.batches import problems_of, run
 from directkafka.errors import (
     OptionError,
     RowRejectedError,
+    SchemaMismatchError,
     StoreAccessError,
     StoreUnavailableError,
 )
@@ -124,6 +125,31 @@ def test_values_are_widened_into_an_existing_table(
     assert connection.execute("SELECT * FROM flights").fetchall() == [
         (1, Decimal(2), 3.0, "EWR", "jet", identifier, {"x": 1}, {"x": [1.5]}, [7, None], "{jet,prop}")
     ]
+
+
+@pytest.mark.parametrize("inline_bytes_max", [0, 1 << 20], ids=["staged", "through the driver"])
+@pytest.mark.parametrize(
+    ("change", "words"),
+    [
+        # Of the same width: COPY's bytes would be another number.
+        ("ALTER n TYPE double precision", "'n' was changed while the pipeline ran, and is double precision now"),
+        ("ALTER fare TYPE numeric(10,1)", "'fare' was changed while the pipeline ran, and is numeric"),
+    ],
+)
+def test_a_column_that_is_changed_while_the_pipeline_runs_stops_it(
+    change: str, words: str, inline_bytes_max: int, database: str, connection: psycopg.Connection[Any], job: Job
+) -> None:
+    connection.execute("CREATE TABLE flights (n bigint, fare numeric(12,4))")
+    sink = PostgresSink(database, "flights", inline_bytes_max=inline_bytes_max)
+    rows = pa.table({"n": [5], "fare": pa.array([Decimal("1.2345")], pa.decimal128(12, 4))})
+    run(job, sink, rows)
+    connection.execute(f"ALTER TABLE flights {change}")
+    entry = job.next_entry()
+    batch = job.batch(entry)
+    reports = [sink.task_writer(batch, rows.schema)(iter(rows.to_batches()))]
+    with pytest.raises(SchemaMismatchError, match=words):
+        job.store.commit(entry, previous=job.last, writes=[(sink, batch, reports)])
+    assert connection.execute("SELECT count(*) FROM flights").fetchone() == (1,)
 
 
 def test_all_that_does_not_fit_is_told_at_once(database: str, connection: psycopg.Connection[Any]) -> None:

@@ -293,6 +293,11 @@ class PostgresSink(PostgresConfig, Clonable):
             staging_schema=self.staging_schema or table.schema,
             columns=wire_columns(schema, table, self._mode.controls),
             types_sql=types_sql(schema, table, self._mode.controls),
+            declared=tuple(
+                (column.name, column.type_oid, column.type_modifier)
+                for column in table.columns
+                if column.name in schema.names
+            ),
             # Two nulls are equal to an index at most, and never to a DELETE.
             refuse_null_keys=not nulls_are_equal or self._mode.deletes is not None,
             triggers=table.triggers,

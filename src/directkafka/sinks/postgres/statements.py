@@ -10,7 +10,7 @@ from typing import Any, Final, LiteralString
 import psycopg
 from psycopg import sql
 
-from directkafka.errors import RowRejectedError
+from directkafka.errors import RowRejectedError, SchemaMismatchError
 from directkafka.sinks.api import BatchAttempt, EncodedRows, TaskReport
 from directkafka.sinks.deletes import null_delete_reason, null_key_reason, null_order_reason
 from directkafka.sinks.ledger import check_count
@@ -30,7 +30,7 @@ Cursor = psycopg.Cursor[Any]
 
 
 def move_rows(cursor: Cursor, plan: SinkPlan, staging: str, reports: Sequence[TaskReport]) -> int:
-    """Move the reported rows into the target.
+    """Move the reported rows into the target, whose columns must be as they were when the sink was prepared.
 
     Args:
         cursor: of the committing transaction.
@@ -44,8 +44,31 @@ def move_rows(cursor: Cursor, plan: SinkPlan, staging: str, reports: Sequence[Ta
     Raises:
         RowCountError: a staging table holds other numbers than were reported.
         RowRejectedError: a row without its key, or rows that the table itself has left out.
+        SchemaMismatchError: somebody has changed a column's type.
         psycopg.Error: untranslated.
     """
+    count = _move_rows(cursor, plan, staging, reports)
+    _check_declared(cursor, plan)
+    return count
+
+
+def _check_declared(cursor: Cursor, plan: SinkPlan) -> None:
+    """Behind the rows: COPY's bytes of a bigint are a number to a double precision too, and another one."""
+    rows = cursor.connection.execute(SQL["declared_types"], {"table": plan.target_sql.as_string(cursor)}).fetchall()
+    now = {name: (oid, modifier, text) for name, oid, modifier, text in rows}
+    for name, oid, modifier in plan.declared:
+        declared = now.get(name)
+        if declared is None or declared[:2] != (oid, modifier):
+            is_now = "is gone" if declared is None else f"is {declared[2]} now"
+            raise SchemaMismatchError(
+                store=plan.store,
+                sink=plan.sink,
+                detail=f"column {name!r} was changed while the pipeline ran, and {is_now}; nothing of this batch is "
+                "stored. Start the pipeline again: it looks at the table anew",
+            )
+
+
+def _move_rows(cursor: Cursor, plan: SinkPlan, staging: str, reports: Sequence[TaskReport]) -> int:
     staged = [report for report in reports if report.staged]
     encoded = [report.encoded for report in reports if report.encoded]
     if plan.mode.adds_rows:

@@ -34,6 +34,7 @@ class TableColumn(Column):
         is_enum: whether that type is an enum.
         typmod: the type's modifier at the bottom of a domain, or -1.
         element_type, element_is_enum, element_oid: of an array, as ``base_type`` and ``is_enum`` of its elements.
+        type_oid, type_modifier: as the table declares it (``pg_attribute``).
     """
 
     base_type: str
@@ -42,6 +43,8 @@ class TableColumn(Column):
     element_type: str | None = None
     element_is_enum: bool = False
     element_oid: int | None = None
+    type_oid: int = 0
+    type_modifier: int = -1
 
     @property
     def definition_sql(self) -> str:

@@ -47,6 +47,7 @@ WITH RECURSIVE bottom (attnum, oid, typmod) AS (
       FROM bottom b JOIN pg_type t ON t.oid = b.oid AND t.typtype = 'd'
 )
 SELECT a.attname AS name, format_type(a.atttypid, a.atttypmod) AS type_sql,
+       a.atttypid::bigint AS type_oid, a.atttypmod AS type_modifier,
        t.typname AS base_type, t.typtype = 'e' AS is_enum, b.typmod,
        a.attnotnull AS not_null, a.atthasdef OR a.attidentity <> '' AS has_default,
        a.attgenerated <> '' OR a.attidentity = 'a' AS is_generated,
@@ -213,6 +214,11 @@ SELECT count(*) FROM {target};
 -- name: find_double_key
 -- A key that comes more often than once, for the message.
 SELECT {keys}, count(*) FROM {winners} GROUP BY {keys} HAVING count(*) > 1 LIMIT 1;
+
+-- name: declared_types
+-- Columns of the target as they are declared now. Whoever has written to it holds a lock that no ALTER gets past.
+SELECT attname::text, atttypid::bigint, atttypmod, format_type(atttypid, atttypmod) FROM pg_attribute
+ WHERE attrelid = to_regclass(%(table)s) AND attnum > 0 AND NOT attisdropped;
 
 -- name: existing_staging
 -- Whether this staging table is there.

@@ -52,6 +52,7 @@ class SinkPlan:
         staging_schema: where staging tables are made.
         columns: the DataFrame's columns in order, with their wire types.
         types_sql: the target columns' types and collations, in the same order.
+        declared: name, type's oid and modifier of those of them that are the target's.
         refuse_null_keys: whether the unique index would let two rows without a key in.
         triggers: of the target, those that may leave rows out.
         ledger_schema: where the pipeline's ledger is.
@@ -64,6 +65,7 @@ class SinkPlan:
     staging_schema: str
     columns: tuple[WireColumn, ...]
     types_sql: tuple[str, ...]
+    declared: tuple[tuple[str, int, int], ...] = ()
     refuse_null_keys: bool = False
     triggers: tuple[str, ...] = ()
     ledger_schema: str = ""
