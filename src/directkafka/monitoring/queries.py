@@ -1,9 +1,11 @@
 """Status of streaming queries that read with the format ``directkafka``, from what Spark's listeners hear of them.
 
-A query that a pipeline runs as (``write_stream``, ``foreach_batch``) has a status already: only its sources are added
-here. Any other query gets a status under its name, or its id if it has no name. Queries of one name share a status; a
-query with the name of a pipeline of this process gets none. Such a query has no generation and no ledger: a batch
-counts when Spark has committed it, and its rows are ``numOutputRows``, 0 if the sink does not report it.
+If a pipeline runs the query (``write_stream``, ``foreach_batch``), it has a status already, and only its sources are
+added here. Any other query gets a status under its name, or under its id if it has no name. Queries of one name share a
+status. A query with the name of a pipeline of this process gets none.
+
+Queries with a status of their own have no generation and no ledger. A batch counts when Spark has committed it. Its
+rows are ``numOutputRows``, or 0 if the sink does not report that.
 """
 
 from __future__ import annotations
@@ -17,7 +19,7 @@ from directkafka.options.source import SourceOptions
 from directkafka.pipeline.progress import BatchReport, TableRows
 from directkafka.pipeline.status import PipelineStatus, Step, publish_if_free, started_pipelines
 
-#: Of which entries of Spark's ``durationMs`` (``MicroBatchExecution``) each of our steps consists.
+#: The entries of Spark's ``durationMs`` (``MicroBatchExecution``) that make up each of our steps.
 _STEPS: Final = {
     "plan": ("latestOffset", "getBatch", "queryPlanning", "walCommit"),
     "write": ("addBatch",),
@@ -40,7 +42,7 @@ class QueryStatuses:
         """A batch of a query is done."""
         status = self._status_of(progress, sources)
         if status is not None:
-            # Spark tells of no start here: the first batch behind an end begins a new run.
+            # This class does not hear of starts: the first batch after an end begins a new run.
             if status.view.step is Step.ENDED:
                 status.started(publish=False)
             ends: dict[TopicPartition, int] = {}
@@ -59,13 +61,13 @@ class QueryStatuses:
         """The status that gets the batch; None if it belongs to a pipeline, or a pipeline has the query's name."""
         for pipeline in started_pipelines():
             if pipeline.query_id == progress["id"]:
-                # The pipeline tells of its batches itself. Only Spark knows its sources.
+                # The pipeline reports its batches itself. Only Spark knows its sources.
                 pipeline.sources = pipeline.sources or tuple(sources)
                 return None
         name = progress["name"] or progress["id"]
         with self._lock:
             status = self._statuses.get(name) or PipelineStatus(name, sources)
-            # Spark tells of a batch late: the query may be over by then, and a pipeline of its name may run.
+            # Spark reports a batch late: the query may be over by then, and a pipeline of its name may run.
             if publish_if_free(status) is not status:
                 return None
             self._statuses[name] = status

@@ -205,27 +205,26 @@ _UNITS_OF_A_DAY: Final = {"s": 86_400, "ms": 86_400 * 10**3, "us": 86_400 * 10**
 
 
 def outside_years(column: pa.Array) -> pa.Array:
-    """Which dates or timestamps are in no year from 1 to 9999; null where the value is."""
+    """Which dates or timestamps are outside the years 1 to 9999; null where the value is null."""
     kind = column.type
     units = 1 if pa.types.is_date32(kind) else _UNITS_OF_A_DAY[kind.unit]
     numbers = column.cast(pa.int32() if units == 1 else pa.int64()).cast(pa.int64())
-    int64_max = 2**63 - 1
-    first, end = max(_DAYS[0] * units, -int64_max), min((_DAYS[1] + 1) * units - 1, int64_max)
+    first, end = max(_DAYS[0] * units, -(2**63)), min((_DAYS[1] + 1) * units - 1, 2**63 - 1)
     return pc.or_(pc.less(numbers, first), pc.greater(numbers, end))
 
 
 def check_years(name: str, column: pa.Array, *, store: str, sink: str) -> None:
-    """Refuse a date or a timestamp outside the years 1 to 9999: its text would be that of another one, or of none.
+    """Refuse a date or a timestamp outside the years 1 to 9999: its text would be another date, or none at all.
 
-    Arrow's ``strftime`` keeps a year in 16 bits.
+    Arrow's ``strftime`` keeps 16 bits of a year.
 
     Args:
-        name: of the column.
-        column: of any type; others than dates and timestamps have no years.
+        name: the column's name.
+        column: of any type; only 32-bit dates and timestamps are checked.
         store, sink: for the message.
 
     Raises:
-        RowRejectedError: with the row.
+        RowRejectedError: names the first such value and its row.
     """
     kind = column.type
     if not (pa.types.is_date32(kind) or pa.types.is_timestamp(kind)):
@@ -237,6 +236,6 @@ def check_years(name: str, column: pa.Array, *, store: str, sink: str) -> None:
         raise RowRejectedError(
             store=store,
             sink=sink,
-            detail=f"column {name!r}: {number} ({kind}) is in no year from 1 to 9999 (row {row} of its chunk); a "
-            "producer may have sent microseconds as milliseconds",
+            detail=f"column {name!r}: {number} ({kind}) is outside the years 1 to 9999 (row {row} of its chunk, "
+            "counted from 0); perhaps a producer has sent microseconds as milliseconds",
         )

@@ -1,6 +1,7 @@
-"""Topics that somebody has made: a broker with old metadata does not know a new one yet, and is asked again.
+"""Topics that were just created: a broker with old metadata may not know them yet, so it is asked again.
 
-Java's clients wait for it as long as for any metadata (``max.block.ms``; KAFKA-7703 tells of the old metadata).
+Java's producer waits for a new topic as long as for any metadata (``max.block.ms``). KAFKA-7703 describes the old
+metadata.
 """
 
 from __future__ import annotations
@@ -15,13 +16,14 @@ from directkafka.kafka.admin.topics import Leader, TopicDescription
 from directkafka.kafka.protocol.error_codes import ErrorCode, broker_error
 from directkafka.offsets import TopicPartition
 
-#: A topic that no broker knows for so many seconds is not there.
+#: A topic that stays unknown for this many seconds does not exist.
 _KNOWN_S_MAX: Final = 3.0
+#: Seconds between two requests.
 _LOOK_S: Final = 0.2
 
 
 def known_topics(admin: AdminClient, names: Collection[str]) -> dict[str, TopicDescription]:
-    """Describe topics, and ask again for three seconds while one is missing; those that still are, are left out.
+    """Describe topics. While one is missing, ask again for up to three seconds; leave out those that stay missing.
 
     Raises:
         BrokerResponseError: a topic this user may not describe, for example.
@@ -44,7 +46,8 @@ def leader_of(admin: AdminClient, partition: TopicPartition) -> Leader:
     """Who leads a partition of a topic that must be there.
 
     Raises:
-        BrokerResponseError: no broker knows the topic; retriable.
+        BrokerResponseError: the topic is unknown, or has no such partition (retriable); or the user may not describe
+            the topic.
     """
     described = known_topics(admin, [partition.topic]).get(partition.topic)
     leader = None if described is None else described.leaders.get(partition.partition)

@@ -87,14 +87,14 @@ def is_half_reset(entries: Sequence[LedgerEntry | None]) -> bool:
 
 
 def check_together(entries: Sequence[tuple[str, LedgerEntry]], *, same_ends: bool) -> None:
-    """Refuse stores that a crash has left apart, and that must be brought together first.
+    """Refuse stores that stand at different points after a crash: they must be brought together first.
 
     Args:
         entries: identity and entry of each store that has one.
-        same_ends: whether stores that are one batch apart are refused too.
+        same_ends: whether stores that end at other offsets, for example by one batch, are refused too.
 
     Raises:
-        LineageError: with what to do.
+        LineageError: the stores stand at different points; it says what to do.
     """
     stores, known = ", ".join(store for store, _ in entries), [entry for _, entry in entries]
     if is_half_reset(known):
@@ -102,7 +102,7 @@ def check_together(entries: Sequence[tuple[str, LedgerEntry]], *, same_ends: boo
             store=stores,
             pipeline=known[0].pipeline,
             expected="a reset in all stores or in none",
-            found="one that was ended between two stores",
+            found="a reset that was ended between two stores",
             remedy="Run directkafka reset FILE --to-latest --yes, which finishes that reset and does nothing else.",
         )
     if same_ends and any(entry.ends() != known[0].ends() for entry in known):
@@ -111,11 +111,12 @@ def check_together(entries: Sequence[tuple[str, LedgerEntry]], *, same_ends: boo
             store=stores,
             pipeline=known[0].pipeline,
             expected="the same offsets in all stores",
-            found=f"stores one batch apart: {', '.join(str(to_nested(entry.ends())) for entry in known)}",
-            remedy="Run directkafka restart FILE --from checkpoint, which says what would be lost or doubled by that."
+            found="; ".join(f"{store} ends at {to_nested(entry.ends())}" for store, entry in entries),
+            remedy="Run directkafka restart FILE --from checkpoint. It says what would be lost or doubled."
             if waiting
-            else "Run directkafka reset FILE --shift-by 0 --rows delete, then the same with --yes, which brings them "
-            "together, and this again. Without --rows delete the store that is ahead gets that batch's rows twice.",
+            else "First run directkafka reset FILE --shift-by 0 --rows delete, and look. Then run it with --yes: this "
+            "brings the stores together. Then repeat this command. Without --rows delete, the store that is ahead gets "
+            "the rows of its last batch twice.",
         )
 
 

@@ -123,7 +123,7 @@ def test_a_year_that_no_text_has_is_refused_by_column() -> None:
     schema = pa.schema({"n": pa.int64(), "at": pa.timestamp("us", "UTC")})
     convert = SQLITE.converter(schema, store="here", sink="flights")
     at = pa.array([0, 2_070_000_000_000_000_000], pa.timestamp("us", "UTC"))
-    with pytest.raises(RowRejectedError, match=r"'at': .* in no year from 1 to 9999 \(row 1 "):
+    with pytest.raises(RowRejectedError, match=r"'at': .* outside the years 1 to 9999 \(row 1 "):
         convert(pa.record_batch([pa.array([1, 2]), at], schema=schema))
 
 

@@ -60,7 +60,7 @@ def test_a_small_decimal_is_no_double() -> None:
     ids=str,
 )
 def test_a_year_that_no_text_has_is_refused(column: pa.Array) -> None:
-    with pytest.raises(RowRejectedError, match=f"in no year from 1 to 9999 .row {len(column) - 1} "):
+    with pytest.raises(RowRejectedError, match=f"outside the years 1 to 9999 .row {len(column) - 1} "):
         list(encoder().statements("INSERT", pa.record_batch({"at": column})))
 
 
