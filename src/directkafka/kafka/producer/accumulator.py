@@ -69,6 +69,11 @@ class RecordAccumulator:
                 )
             return dict(self._queues.acknowledged)
 
+    def base_offset(self, partition: TopicPartition) -> int:
+        """Where the newest acknowledged batch of a partition begins; -1: none is, or it is not known."""
+        with self._lock:
+            return self._queues.base_offsets.get(partition, -1)
+
     def take(self, address: Address, bytes_max: int, *, waits: bool) -> list[ProducerBatch]:
         """What the next request to a broker carries; empty when there is nothing, or when the producer is closed.
 

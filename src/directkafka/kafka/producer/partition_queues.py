@@ -42,6 +42,7 @@ class ProducerBatch:
         deadline: when it must have been acknowledged, in seconds on the caller's clock.
         tries: how often it was sent.
         reason: why it is not acknowledged yet.
+        base_offset: of its first record, as the broker that acknowledged it said; -1: not known.
     """
 
     batch: EncodedBatch
@@ -49,6 +50,7 @@ class ProducerBatch:
     deadline: float
     tries: int = 0
     reason: str = "it waits to be sent"
+    base_offset: int = -1
 
 
 @dataclass(slots=True, eq=False)
@@ -93,6 +95,8 @@ class PartitionQueues:
         self._added = 0
         self.bytes = 0
         self.acknowledged: Counter[TopicPartition] = Counter()
+        #: Offsets of the first record of the newest acknowledged batch.
+        self.base_offsets: dict[TopicPartition, int] = {}
 
     @property
     def is_empty(self) -> bool:
@@ -150,6 +154,7 @@ class PartitionQueues:
         self._met.add(sending.batch.target)
         self.bytes -= len(sending.batch.data)
         self.acknowledged[sending.batch.target] += sending.batch.records
+        self.base_offsets[sending.batch.target] = sending.base_offset
         self._settle_returned(sending.batch.target, now)
 
     def requeue(self, sending: ProducerBatch, reason: str, now: float, *, leader_is_stale: bool) -> None:

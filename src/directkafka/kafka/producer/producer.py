@@ -118,6 +118,13 @@ class Producer:
         """
         return dict(self._accumulator.wait_below(1))
 
+    def base_offset(self, partition: TopicPartition) -> int:
+        """The offset of the first record of the newest acknowledged batch of a partition.
+
+        -1 where there is none, and where the leader knew the batch again but not its place (DUPLICATE_SEQUENCE_NUMBER).
+        """
+        return self._accumulator.base_offset(partition)
+
     def close(self) -> None:
         """Stop sending, without waiting for answers. Calling it twice is harmless.
 

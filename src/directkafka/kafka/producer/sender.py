@@ -296,6 +296,7 @@ class Sender:
         for topic in answer.responses:
             for partition_response in topic.partition_responses:
                 sending = request.sendings.pop(TopicPartition(topic.name, partition_response.index))
+                sending.base_offset = partition_response.base_offset
                 self._hear(sending, partition_response.error_code, partition_response.error_message)
         self._accumulator.requeue(list(request.sendings.values()), "the broker's answer leaves this partition out")
 

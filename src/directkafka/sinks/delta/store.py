@@ -132,7 +132,6 @@ class DeltaStore(LedgerStore[DeltaTransaction]):
         """
         table = self.log.table()
         standing = self._standing(table, pipeline)
-        last = standing.entry
         held, app = standing.generation + 1 if generation is None else generation, _app(pipeline)
         while standing.generation < held:
             version = table.version()
@@ -143,17 +142,16 @@ class DeltaStore(LedgerStore[DeltaTransaction]):
             except StoreUnavailableError:
                 # A fence or a batch that came in between has won, and the next look decides; else it is a failure.
                 table, standing = self._resolved(pipeline)
-                last = standing.entry
                 if table.version() == version:
                     raise
         # Not asked for a higher one when another driver was faster: it, or one after it, is the newer one.
         if (standing.generation, standing.driver) != (held, self._driver):
             raise FencedError(store=self.label, pipeline=pipeline, held=held, found=standing.generation)
         self._held[pipeline] = held
-        if self.log.durable and last is not None:
+        if self.log.durable and standing.entry is not None:
             # Its driver may have been killed before it did so.
             self.log.sync_last(app)
-        self._sweep_older(pipeline, held, last)
+        self._sweep_older(pipeline, held, standing)
         return held
 
     def state(self, pipeline: str) -> PipelineState:
@@ -318,13 +316,16 @@ class DeltaStore(LedgerStore[DeltaTransaction]):
 
     # What nobody needs.
 
-    def _sweep_older(self, pipeline: str, held: int, last: LedgerEntry | None) -> None:
+    def _sweep_older(self, pipeline: str, held: int, standing: PipelineState) -> None:
         """Remove what older drivers wrote after the last batch that was committed.
 
         A file that is not in the table may have been, and be needed to read an older version of it: only VACUUM may
         judge those. What is later than the last batch never was.
         """
-        key = pipeline_key(pipeline)
+        key, last = pipeline_key(pipeline), standing.entry
+        if last is None and standing.commit_id:
+            # The pipeline was dropped. Its generation stays, and so do the files of its batches.
+            last = self._read_entry(pipeline, int(standing.commit_id, 16))
         after = (0, -1) if last is None else (last.generation, last.batch_id)
         self._sweep_entries(pipeline, after)
         self._sweep(lambda owner: owner.pipeline == key and after < (owner.generation, owner.batch_id) < (held, -1))

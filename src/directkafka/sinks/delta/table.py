@@ -86,6 +86,8 @@ class DeltaLog:
         #: Columns of a table that is not there yet.
         self.schema_to_make: pa.Schema | None = None
         self._table: DeltaTable | None = None
+        #: Up to this version this process has synced the log.
+        self._synced_version = -1
 
     def forget(self) -> None:
         """Open the table anew when it is wanted again."""
@@ -152,11 +154,18 @@ class DeltaLog:
     def sync(self, before: int, *, with_files: bool = False) -> None:
         """Make the commits after a version survive a power cut; delta-rs does not.
 
+        The log up to that version is synced too: others may have written it, and without it ours cannot be read.
+
         Args:
             before: the version.
-            with_files: sync the files that they add, too.
+            with_files: sync the files that the commits behind it add, too.
         """
         with translated(self.label):
+            for earlier in range(before, self._synced_version, -1):
+                if not (path := self._path(earlier)).exists():
+                    # Cleaned up, and so is all before it.
+                    break
+                sync_file(path)
             version = before + 1
             while (path := self._path(version)).exists():
                 for name in _added_files(path) if with_files else ():
@@ -166,6 +175,7 @@ class DeltaLog:
             if with_files:
                 sync_directory(self.folder)
             sync_directory(path.parent)
+            self._synced_version = version - 1
 
     def _sync_added(self, name: str) -> None:
         try:

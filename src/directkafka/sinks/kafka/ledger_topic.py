@@ -102,7 +102,7 @@ class LedgerTopic:
     ) -> None:
         self._client = client
         self._replicas = replicas
-        self._pipeline = pipeline
+        self._key = column_of([pipeline], pa.binary())[0]
         self._store = store
         self._stable = AdminClient(client, isolation_level="read_committed")
         self._all = AdminClient(client, isolation_level="read_uncommitted")
@@ -181,6 +181,35 @@ class LedgerTopic:
         claim_keys = keys.filter(pc.starts_with(keys, CLAIM)).combine_chunks()
         return pa.record_batch({"key": claim_keys, "value": pa.nulls(len(claim_keys), pa.binary())})
 
+    def check_is_newest(self, offset: int, known_end: int) -> None:
+        """Refuse a record of ours that was not written where the ledger was believed to end.
+
+        Sequence of events that this prevents: a broker is cut off from its cluster, and still believes that it leads
+        the ledger; it tells a driver that starts where the ledger ended then; the new leader, which takes the record,
+        has other batches before it, which the driver does not know, and would do again.
+
+        Whatever lies between must be claims of tasks: their attempts may write some at any time.
+
+        Args:
+            offset: where the leader has put the record, with the word of all in-sync replicas; -1: it did not say.
+            known_end: up to where the ledger was read before.
+
+        Raises:
+            StoreUnavailableError: there are records that were not read.
+            KafkaError: it cannot be looked.
+        """
+        unread = 0
+        if known_end < offset:
+            for batch in self._records(known_end, offset, self._uncommitted):
+                unread += pc.sum(pc.equal(batch.column("key"), self._key)).as_py() or 0
+        if offset < known_end or unread:
+            cause = (
+                f"its ledger {self.topic_partition} ended at offset {known_end} when this driver read it, by the word "
+                f"of the broker asked, and the next record got offset {offset}, with {unread} of this pipeline before "
+                "it: a broker that is cut off from the others may have answered"
+            )
+            raise StoreUnavailableError(store=self._store, cause=cause)
+
     def leader(self) -> Leader:
         """Where the topic's partition is led.
 
@@ -218,7 +247,7 @@ class LedgerTopic:
     def _last_value(self, start: int, until: int) -> bytes | None:
         last: bytes | None = None
         for batch in self._records(start, until, self._options):
-            ours = batch.filter(pc.equal(batch.column("key"), column_of([self._pipeline], pa.binary())[0]))
+            ours = batch.filter(pc.equal(batch.column("key"), self._key))
             if ours.num_rows:
                 last = ours.column("value")[ours.num_rows - 1].as_py()
         return last

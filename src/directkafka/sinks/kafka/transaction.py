@@ -48,7 +48,7 @@ class KafkaTransaction:
         options: connection, sizes, timeout.
         attempt: ``BatchAttempt.attempt`` of the try that it is for; empty without writes, ``fence`` for a fence.
         ledger: the ledger's partition, which is added together with the first others.
-        ledger_end: the ledger's high watermark when the transaction began.
+        ledger_end: the ledger's high watermark when the transaction began, as a broker told.
         clock: seconds on a monotonic clock.
     """
 
@@ -160,6 +160,10 @@ class KafkaTransaction:
             self._ledger_producer = Producer(self.options.client, options, self.identity)
         self._ledger_producer.write(rows, [self.ledger], np.zeros(rows.num_rows, np.int32))
         self._written[self.ledger] += rows.num_rows
+
+    def ledger_offset(self) -> int:
+        """Where the ledger's leader has put what was written there last; -1: it did not say. Behind :meth:`flush`."""
+        return -1 if self._ledger_producer is None else self._ledger_producer.base_offset(self.ledger)
 
     def flush(self, *, store: str) -> None:
         """Wait until everything the driver wrote is acknowledged.

@@ -321,6 +321,8 @@ class TransactionManager:
         # Written last, so that the newest record is the state.
         transaction.write_ledger(record_of(self._pipeline, state))
         transaction.flush(store=self._store)
+        self._read_until = -1
+        self._ledger.check_is_newest(transaction.ledger_offset(), transaction.ledger_end)
 
     def _committed(self, transaction: KafkaTransaction, state: PipelineState) -> None:
         self.state = state

@@ -26,12 +26,14 @@ from directkafka.sinks.mysql.session import (
     Connection,
     MySQLAddress,
     affected,
+    answered_within,
     close_quietly,
     connection_is_lost,
     execute,
     is_error,
     quoted,
 )
+from directkafka.sinks.session_watch import SILENCE_S_MAX
 from directkafka.sinks.staging import stale_staging_pattern
 
 T = TypeVar("T")
@@ -267,8 +269,10 @@ class LedgerSession:
         if self._connection is None:
             return
         try:
-            execute(self._connection, "ROLLBACK")
-            self.rest()
+            # To undo many rows takes a while; the server does it also for a session that is gone.
+            with answered_within(self._connection, SILENCE_S_MAX):
+                execute(self._connection, "ROLLBACK")
+                self.rest()
         except (pymysql.MySQLError, OSError):
             self.close()
 

@@ -155,9 +155,12 @@ class MySQLAddress:
         Raises:
             StoreUnavailableError, StoreAccessError: naming host, port and database.
         """
+        # PyMySQL's connect_timeout ends with the TCP connection, which a server that stands still takes as well.
+        limit_s = self._arguments["connect_timeout"]
         with self.translated():
             connection: Connection = connect(
                 **self._arguments,
+                read_timeout=limit_s,
                 charset="utf8mb4",
                 autocommit=True,
                 program_name=purpose,
@@ -167,8 +170,9 @@ class MySQLAddress:
             try:
                 _notice_lost_peers(connection)
                 assignments = ", ".join(f"SESSION {name} = %s" for name in _SETTINGS)
-                execute(connection, f"SET {assignments}", tuple(_SETTINGS.values()))
-                execute(connection, "SET SESSION TRANSACTION ISOLATION LEVEL REPEATABLE READ")
+                with answered_within(connection, limit_s):
+                    execute(connection, f"SET {assignments}", tuple(_SETTINGS.values()))
+                    execute(connection, "SET SESSION TRANSACTION ISOLATION LEVEL REPEATABLE READ")
             except BaseException:
                 close_quietly(connection)
                 raise
@@ -224,6 +228,20 @@ def affected(connection: Connection, statement: str, values: Any = None) -> int:
     """Run a statement; how many rows it has found or written."""
     with connection.cursor() as cursor:
         return int(cursor.execute(statement, values))
+
+
+@contextmanager
+def answered_within(connection: Connection, limit_s: float) -> Iterator[None]:
+    """Take the connection for lost when an answer is silent for so long; otherwise answers are waited for.
+
+    Raises:
+        pymysql.OperationalError: 2013, and the connection is closed.
+    """
+    connection._read_timeout = limit_s  # type: ignore[attr-defined]
+    try:
+        yield
+    finally:
+        connection._read_timeout = None  # type: ignore[attr-defined]
 
 
 def close_quietly(connection: Connection) -> None:

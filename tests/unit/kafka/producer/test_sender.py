@@ -37,7 +37,8 @@ class Channel:
 
     def decode_produce(self, _: bytes) -> tuple[int, Any]:
         partitions = [
-            SimpleNamespace(index=partition.partition, error_code=0, error_message=None) for partition in self._named
+            SimpleNamespace(index=partition.partition, error_code=0, error_message=None, base_offset=40)
+            for partition in self._named
         ]
         return 7, SimpleNamespace(responses=[SimpleNamespace(name="flights", partition_responses=partitions)])
 
@@ -59,11 +60,13 @@ class Box(RecordAccumulator):
             EncodedBatch(target=target, data=data, records=1, raw_bytes=10, base_sequence=0) for target in PARTITIONS
         )
         self.acknowledged: list[TopicPartition] = []
+        self.base_offsets: list[int] = []
         self.given_back: dict[TopicPartition, str] = {}
         self.failure: BaseException | None = None
 
     def acknowledge(self, sending: ProducerBatch) -> None:
         self.acknowledged.append(sending.batch.target)
+        self.base_offsets.append(sending.base_offset)
 
     def requeue(self, sendings: Any, reason: str, *, leader_is_stale: bool = True) -> None:
         self.given_back |= {sending.batch.target: reason for sending in sendings}
@@ -114,6 +117,7 @@ def test_what_could_not_even_be_sent_is_sent_again(monkeypatch: pytest.MonkeyPat
 def test_what_an_answer_leaves_out_is_sent_again(monkeypatch: pytest.MonkeyPatch) -> None:
     accumulator = answered(monkeypatch, PARTITIONS[:1])
     assert accumulator.acknowledged == PARTITIONS[:1]
+    assert accumulator.base_offsets == [40]
     assert list(accumulator.given_back) == PARTITIONS[1:]
 
 

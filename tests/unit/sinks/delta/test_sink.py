@@ -14,6 +14,8 @@ from deltalake.exceptions import DeltaError
 from deltalake.schema import PrimitiveType
 
 from directkafka.errors import FencedError, OptionError, SchemaMismatchError, StoreUnavailableError
+from directkafka.operations.drop import drop
+from directkafka.sinks.delta import table as delta_table
 from directkafka.sinks.delta.sink import DeltaSink
 from directkafka.sinks.delta.store import LEDGER_FOLDER, DeltaStore
 from directkafka.testing.store_driver import SCHEMA, Job
@@ -102,6 +104,35 @@ def test_a_driver_starts_where_others_have_compacted_its_files_and_removed_them(
     newer = Job(durable.store).start()
     newer.run((durable, [[(2, 1)]]))
     assert (ids(folder), newer.generation) == ([0, 1, 2], 2)
+
+
+def test_older_versions_can_be_read_after_the_pipeline_was_dropped_and_started_again(folder: Path) -> None:
+    sink, job = start(folder)
+    for number in range(2):
+        job.run((sink, [[(number, 1)]]))
+    version = DeltaTable(folder).version()
+    drop([sink.store], "flights")
+    write_deltalake(folder, pa.table({"id": [7], "flights": [1]}, schema=SCHEMA), mode="overwrite")
+    for _ in range(2):
+        assert start(folder)[1].last is None
+    assert sorted(DeltaTable(folder, version=version).to_pyarrow_table().column("id").to_pylist()) == [0, 1]
+
+
+def test_versions_of_others_below_a_batch_are_synced_with_it_once(
+    folder: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Without them nobody can read the batch's version after a power cut."""
+    start(folder)
+    synced: list[str] = []
+    monkeypatch.setattr(delta_table, "sync_file", lambda path: synced.append(path.name))
+    durable = DeltaSink(folder)
+    durable.check(SCHEMA)
+    job = Job(durable.store).start()
+    for number in range(2):
+        write_deltalake(folder, pa.table({"id": [7], "flights": [1]}, schema=SCHEMA), mode="append")
+        job.run((durable, [[(number, 1)]]))
+    versions = [name for name in synced if name.endswith(".json") and name[:-5].isdecimal() and len(name) == 25]
+    assert sorted(versions) == [f"{version:020d}.json" for version in range(DeltaTable(folder).version() + 1)]
 
 
 @pytest.mark.parametrize("stopped", ["before delta-rs looks at the log", "after it has looked"])

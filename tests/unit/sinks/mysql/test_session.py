@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import socket
+
 import pymysql
 import pytest
 
@@ -77,3 +79,10 @@ def test_no_error_repeats_the_password_and_a_missing_right_is_named() -> None:
 
 def test_names_are_quoted() -> None:
     assert quoted('a"b', "c d") == '"a""b"."c d"'
+
+
+def test_a_server_that_takes_the_connection_and_says_nothing_is_not_waited_for() -> None:
+    with socket.create_server(("127.0.0.1", 0)) as server:
+        address = MySQLAddress.parse(f"mysql://me@127.0.0.1:{server.getsockname()[1]}/air?connect_timeout=1")
+        with pytest.raises(StoreUnavailableError, match="Lost connection"):
+            address.connect("a test")
