@@ -40,6 +40,9 @@ OFFSET_COUNTS = frozenset({FORGOTTEN, SKIPPED, ALL_SET_APART})
 #: Keys of ``row_counts`` that are no sink's, by column: the id of the registry's schema that the batch was read with.
 SCHEMA_IDS: Final = {"value": "(schema id of value)", "key": "(schema id of key)"}
 
+#: A key of ``row_counts`` that is no sink's: the batch has taken dead letters out of their table.
+TAKEN_OUT: Final = "(dead letters taken out)"
+
 #: In ``row_counts``, before the name of each record that the batch went without; see :func:`records_set_apart`.
 SET_APART: Final = "(set apart) "
 
@@ -55,7 +58,7 @@ def sink_rows(entry: LedgerEntry) -> dict[str, int]:
 
 
 def _is_note(name: str) -> bool:
-    return name in SCHEMA_IDS.values() or name.startswith(SET_APART)
+    return name in SCHEMA_IDS.values() or name == TAKEN_OUT or name.startswith(SET_APART)
 
 
 def schema_ids(entry: LedgerEntry) -> dict[str, int]:
@@ -67,6 +70,16 @@ def schema_ids(entry: LedgerEntry) -> dict[str, int]:
 def records_set_apart(entry: LedgerEntry) -> tuple[str, ...]:
     """The records that an entry's batch went without, as texts: ``topic-partition@offset``."""
     return tuple(name.removeprefix(SET_APART) for name in entry.row_counts if name.startswith(SET_APART))
+
+
+def replayed(entry: LedgerEntry) -> LedgerEntry:
+    """An entry that is about to be committed, of a batch of dead letters; a plan of such batches is none."""
+    return replace(entry, row_counts={**entry.row_counts, TAKEN_OUT: 1})
+
+
+def is_replayed(entry: LedgerEntry) -> bool:
+    """Whether it is what :func:`replayed` gives; entries of earlier versions are not."""
+    return TAKEN_OUT in entry.row_counts
 
 
 def with_notes(entry: LedgerEntry, *, schema_ids: Mapping[str, int], set_apart: Iterable[str] = ()) -> LedgerEntry:

@@ -2,13 +2,15 @@
 
 from __future__ import annotations
 
+import sqlite3
+from contextlib import closing
 from pathlib import Path
 from typing import Any
 
 import pytest
 from tests.real.pipeline.conftest import COUNT, World
 
-from directkafka import DuckDBSink, PostgresSink, SQLiteSink
+from directkafka import DuckDBSink, Pipeline, PostgresSink, SQLiteSink
 from directkafka.errors import OptionError
 from directkafka.pipeline.replay.report import ReasonCount
 from directkafka.pipeline.verify import verify
@@ -104,6 +106,33 @@ def test_letters_in_a_file_are_replayed_into_another_store_and_keep_their_bytes(
     assert mended.replay().replayed == len(ROUND)
     assert world.numbers() == list(range(COUNT))
     assert sink.recount().rows == 0
+
+
+def test_a_store_that_has_lost_a_batch_of_dead_letters_is_told_of(
+    world: World, tmp_path: Path, caplog: pytest.LogCaptureFixture
+) -> None:
+    """Its rows cannot be made again: the dead letters' store comes last, and they have left it."""
+    path = tmp_path / "air"
+
+    def pipeline(transform: str) -> Pipeline:
+        letters = PostgresSink(world.dsn, "rejected")
+        return world.pipeline(transform, sinks=SQLiteSink(path, "records"), dead_letters=letters)
+
+    pipeline(EVERY_TENTH).run()
+    mended = pipeline(query("false"))
+    assert mended.replay(limit=2).replayed == 2
+    assert not caplog.records
+    with closing(sqlite3.connect(path)) as connection, connection:
+        batch_id = world.batch_id("numbers.replay")
+        changed = connection.execute(
+            "UPDATE directkafka_ledger SET batch_id = batch_id - 1 WHERE (pipeline, batch_id) = (?, ?)",
+            ("numbers.replay", batch_id),
+        )
+        assert changed.rowcount == 1
+    assert mended.replay(limit=2).replayed == 2
+    (record,) = [record for record in caplog.records if record.levelname == "ERROR"]
+    assert f"had batch {batch_id} and has lost it" in record.getMessage()
+    assert str(path) in record.getMessage()
 
 
 @pytest.mark.slow

@@ -7,7 +7,8 @@ fenced by a newer replay of the same pipeline and by nothing else: the pipeline 
     1. fence the replay's entry in all stores, the dead letters' store as the last one
     2. add the replay's two columns; read the ledgers
        nothing there:           batch 0 without rows
-       the dead letters' store is ahead:   by a plan, which has no rows; the others get that batch
+       the dead letters' store is ahead:   by a plan, which has no rows; the others get that batch. (If it is by a
+                                           batch, a store has lost rows that it had, and that is told)
        the dead letters' store is behind:  the batch is done again from the same dead letters, where it is missing
     3. plan: a batch without rows, in the dead letters' store first. Its transaction lets go what an earlier replay
        held, and gives each chosen dead letter the number of the batch that will try it
@@ -35,13 +36,13 @@ from directkafka.fault_points import fault_point
 from directkafka.pipeline.execution.batch_writer import BatchWriter, WrittenBatch
 from directkafka.pipeline.ledger.commit_session import CommitSession
 from directkafka.pipeline.ledger.store_group import Ledgers
-from directkafka.pipeline.replay.report import ReplayReport, ReplayReporter, ReplaySummary
+from directkafka.pipeline.replay.report import ReplayReport, ReplayReporter, ReplaySummary, add_reasons
 from directkafka.pipeline.replay.writer import DeadLetterWriter
 from directkafka.pipeline.retry import RetryPolicy, StopAsked
 from directkafka.sinks.api import LedgerEntry
 from directkafka.sinks.dead_letters.replay import ReplayPlanSink
 from directkafka.sinks.dead_letters.table import DeadLetters
-from directkafka.sinks.ledger import schema_ids
+from directkafka.sinks.ledger import is_replayed, replayed, schema_ids
 
 log = logging.getLogger("directkafka.pipeline")
 
@@ -156,11 +157,23 @@ class ReplayEngine:
                 "of the others to null.",
             )
 
+    def _tell_of_lost_rows(self, ahead: LedgerEntry, behind: Sequence[int]) -> None:
+        """A batch is in the dead letters' store last: a store that lacks it has had it, and has lost it since."""
+        if is_replayed(ahead):
+            log.error(
+                "%s: %s had batch %d and has lost it, as after a restore or a failover. Its dead letters have left "
+                "their table, so its rows cannot be made again: they are missing there until the pipeline reads "
+                "their records again (a reset). The replay goes on behind that batch",
+                self._name, ", ".join(self._ledgers.identities_of(behind)), ahead.batch_id,
+            )  # fmt: skip
+
     def _catch_up(self, ahead: LedgerEntry, behind: Sequence[int]) -> None:
         entry = self._session.entry(ahead.batch_id, ahead.lineage, schema_ids=schema_ids(ahead))
         if self._last not in behind:
+            self._tell_of_lost_rows(ahead, behind)
             self._session.commit(entry, only=behind)
             return
+        entry = replayed(entry)
         log.warning("%s: %d store(s) lack batch %d; it is redone there", self._name, len(behind), ahead.batch_id)
         stores = self._ledgers.identities_of(behind)
         # Also for rows that are kept the sinks must have the columns that these were written with.
@@ -196,7 +209,7 @@ class ReplayEngine:
         if not any(batch_id > previous.batch_id for batch_id in self._dead_letters.planned()):
             return False
         ids = self._writers.schema_ids
-        entry = self._session.entry(previous.batch_id + 1, previous.lineage, schema_ids=ids)
+        entry = replayed(self._session.entry(previous.batch_id + 1, previous.lineage, schema_ids=ids))
         fault_point("batch.planned")
         with self._write(entry.batch_id, self._writers.own) as written:
             fault_point("batch.written")
@@ -211,8 +224,8 @@ class ReplayEngine:
     def _settle(self, entry: LedgerEntry, written: WrittenBatch, *, only: Sequence[int] | None = None) -> None:
         """Step 4, and what became of the dead letters."""
         self._session.commit(entry, written, only=only)
-        self._taken.update(self._settled.outcome.taken)
-        self._rejected.update(self._settled.outcome.rejected)
+        add_reasons(self._taken, self._settled.outcome.taken)
+        add_reasons(self._rejected, self._settled.outcome.rejected)
 
     def _report_progress(self, batch_id: int, *, total_ms: int) -> None:
         outcome = self._settled.outcome

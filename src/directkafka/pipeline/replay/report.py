@@ -3,11 +3,16 @@
 from __future__ import annotations
 
 import logging
+from collections import Counter
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, Final
 
 log = logging.getLogger("directkafka.pipeline")
+
+#: How many reasons a summary tells apart: a transform may give each row one of its own.
+REASONS_MAX: Final = 10_000
+OTHER_REASONS: Final = "(other reasons)"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -48,6 +53,12 @@ def log_replay(report: ReplayReport) -> None:
         report.total_ms,
         f"{report.left:,}",
     )
+
+
+def add_reasons(counts: Counter[str], more: Mapping[str, int]) -> None:
+    """Add dead letters by reason; beyond :data:`REASONS_MAX` reasons those that are new are counted as one."""
+    for reason, count in more.items():
+        counts[reason if reason in counts or len(counts) < REASONS_MAX else OTHER_REASONS] += count
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
