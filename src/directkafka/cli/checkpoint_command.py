@@ -39,6 +39,7 @@ def checkpoint(
     print_records(
         [planned_range.as_record() for planned_range in planned_ranges],
         form,
-        title=f"Checkpoint {path}",
+        # Without the keys that an address may have.
+        title=f"Checkpoint {looked_at.location}",
         has_capitals=True,
     )

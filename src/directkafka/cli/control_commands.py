@@ -45,7 +45,7 @@ def resume(  # noqa: PLR0917 - typer gives them by name
 def _set_paused(file: Path | None, store: str | None, pipeline: str | None, form: Format, *, is_paused: bool) -> None:
     from directkafka.pipeline.ledger.pause import PAUSE_POLL_S, set_paused
 
-    with opened(file, store, pipeline) as target:
+    with opened(file, store, pipeline, has_committed=False) as target:
         has_changed = set_paused(target.unique_stores(), target.pipeline, is_paused=is_paused)
     if has_changed:
         told = "paused; no batch begins later than" if is_paused else "resumed; a driver that waits goes on within"
@@ -69,7 +69,7 @@ def drop(  # noqa: PLR0917 - typer gives them by name
     set_up_logging(verbose=verbose)
     from directkafka.operations import drop as operation
 
-    with opened(file, store, pipeline) as target:
+    with opened(file, store, pipeline, has_committed=False) as target:
         stores = target.unique_stores()
         ledgers = (operation.drop if yes else operation.look_at_ledgers)(stores, target.pipeline)
     print_records(

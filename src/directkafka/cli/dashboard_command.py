@@ -25,6 +25,8 @@ TOKEN_VARIABLE = "DIRECTKAFKA_DASHBOARD_TOKEN"
 _TOKEN_BYTES = 18
 _EVERY_S_MIN = 0.5
 _TOKEN_CHARACTERS_MIN = 16
+#: How late a signal may be noticed, in seconds.
+_LOOK_S = 1.0
 
 
 @app.command(
@@ -93,7 +95,9 @@ def _wait_for(numbers: Sequence[signal.Signals]) -> None:
 
     previous = {number: signal.signal(number, ask_to_end) for number in numbers}
     try:
-        asked.wait()
+        # Not without an end: a signal that another thread is given is handled when this one runs again.
+        while not asked.wait(_LOOK_S):
+            pass
     finally:
         for number, handler in previous.items():
             signal.signal(number, handler)

@@ -13,6 +13,7 @@ from directkafka.cli.commands import FormatOption, VerboseOption
 from directkafka.cli.env_file import EnvFileOption
 from directkafka.cli.output import Format, print_records, say, set_up_logging
 from directkafka.cli.target import BootstrapServerOption, NameOption, OptionalFileArgument, StoreOption, opened
+from directkafka.errors import OptionError
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -78,6 +79,9 @@ def lag(  # noqa: PLR0917 - typer gives them by name
 
     set_up_logging(verbose=verbose)
     pause_s = None if watch is None else parse_duration_ms(watch, option="--watch") / 1000
+    if file is None and bootstrap_server is None and (max_offsets is not None or max_seconds is not None):
+        reason = "without it no lag is known, and no limit can be passed; or give FILE in place of --store"
+        raise OptionError(option="--bootstrap-server", reason=reason)
     while True:
         name, positions = _positions(file, store, pipeline, bootstrap_server)
         positions = tuple(sorted(positions, key=lambda position: -(position.lag or 0)))
@@ -106,6 +110,7 @@ def _lag_record(position: PartitionPosition) -> dict[str, Any]:
 
 
 def _is_above(position: PartitionPosition, max_offsets: int | None, max_seconds: float | None) -> bool:
+    # A partition that is not read any more has no lag.
     if position.lag is None:
         return False
     is_far = max_offsets is not None and position.lag > max_offsets

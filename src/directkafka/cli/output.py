@@ -136,7 +136,8 @@ def print_records(
         for record in records:
             print(_json(record), file=_data(), flush=True)
         return
-    table = Table(title=title, title_justify="left")
+    # As text: a title may hold a path or a pipeline's name, in which brackets are no markup.
+    table = Table(title=Text(one_line(title), style="table.title"), title_justify="left")
     for column in records[0] if records else ():
         is_number = any(isinstance(record[column], int | float) for record in records)
         head = column.upper() if has_capitals else column.replace("_", " ")

@@ -39,6 +39,7 @@ def opened(
     bootstrap_server: str | None = None,
     *,
     only_known_partitions: bool = False,
+    has_committed: bool = True,
 ) -> Iterator[Target]:
     """The pipeline that the command line names; its stores are closed at the end.
 
@@ -48,12 +49,15 @@ def opened(
         pipeline: the name that they know it by.
         bootstrap_server: where Kafka is.
         only_known_partitions: without a file, of each topic only the partitions that the ledgers know.
+        has_committed: whether a store must have an entry of the pipeline itself; else one of its pause, or of its
+            replays, is enough.
 
     Raises:
         OptionError: neither a file nor a store is named, or both, or a store has no such pipeline.
         StoreError: a store cannot be read.
     """
     from directkafka.operations.target import target_of_file
+    from directkafka.pipeline.file import check_name
 
     urls = [store] if isinstance(store, str) else [*(store or ())]
     with ExitStack() as ending:
@@ -64,16 +68,27 @@ def opened(
         elif not urls or pipeline is None:
             raise OptionError(option="FILE", reason="name a pipeline file, or --store URL and --pipeline NAME")
         else:
-            yield _of_stores(urls, pipeline, bootstrap_server, ending, only_known_partitions=only_known_partitions)
+            check_name(pipeline)
+            yield _of_stores(
+                urls, pipeline, bootstrap_server, ending,
+                only_known_partitions=only_known_partitions, has_committed=has_committed,
+            )  # fmt: skip
 
 
 def _of_stores(
-    urls: Sequence[str], pipeline: str, bootstrap_server: str | None, ending: ExitStack, *, only_known_partitions: bool
+    urls: Sequence[str],
+    pipeline: str,
+    bootstrap_server: str | None,
+    ending: ExitStack,
+    *,
+    only_known_partitions: bool,
+    has_committed: bool,
 ) -> Target:
     from directkafka.operations.named_sink import NamedSink
     from directkafka.operations.offsets import source_of
     from directkafka.operations.target import Target
     from directkafka.pipeline.execution.routes import route_outputs
+    from directkafka.pipeline.file import pause_name, replay_name
     from directkafka.sinks.registry import store_at
 
     entries: list[LedgerEntry] = []
@@ -82,9 +97,10 @@ def _of_stores(
         store = store_at(url)
         ending.callback(store.close)
         entry = store.read(pipeline)
-        if entry is None:
+        others = () if has_committed else (pause_name(pipeline), replay_name(pipeline))
+        if entry is None and all(store.read(name) is None for name in others):
             raise OptionError(option="--pipeline", reason=_unknown(pipeline, store))
-        entries.append(entry)
+        entries += [] if entry is None else [entry]
         sinks += NamedSink.of_entry(entry, store)
     source = None
     if bootstrap_server is not None:
@@ -94,8 +110,9 @@ def _of_stores(
 
 def _unknown(pipeline: str, store: Store) -> str:
     from directkafka.operations.pipelines import names_in
+    from directkafka.pipeline.file import is_pipeline
 
-    known = names_in(store)
+    known = [name for name in names_in(store) if is_pipeline(name)]
     near = difflib.get_close_matches(pipeline, known, n=1)
     hint = f"; did you mean {near[0]!r}" if near else ""
     listed = ", ".join(map(repr, known)) or "none"

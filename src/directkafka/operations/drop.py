@@ -9,6 +9,7 @@ from typing import Any
 from directkafka.operations.pipelines import PipelineSummary
 from directkafka.pipeline.file import pause_name, replay_name
 from directkafka.sinks.api import Store
+from directkafka.sinks.commit import LedgerStore
 from directkafka.sinks.ledger import dropped
 
 
@@ -49,8 +50,9 @@ def look_at_ledgers(stores: Sequence[Store], pipeline: str) -> tuple[DroppedLedg
 def drop(stores: Sequence[Store], pipeline: str) -> tuple[DroppedLedger, ...]:
     """Take a pipeline out of each store's ledger, store by store, each in one transaction; what there was.
 
-    A driver that is at work is fenced. Killed between two stores, the others still have the pipeline: to be done again
-    before the pipeline is started, since it would go on where they are.
+    A driver that is at work is fenced, in all stores before the first one forgets: also in one that it has fenced and
+    not committed to yet, where it would have a new store join. Killed between two stores, the others still have the
+    pipeline: to be done again before the pipeline is started, since it would go on where they are.
 
     Args:
         stores: each place once.
@@ -61,15 +63,20 @@ def drop(stores: Sequence[Store], pipeline: str) -> tuple[DroppedLedger, ...]:
         StoreError: the first store that failed; later ones were not touched.
     """
     ledgers = look_at_ledgers(stores, pipeline)
-    for store in stores:
-        for name in _names(pipeline):
-            if store.read(name) is None:
-                continue
-            generation = store.fence(name)
+    for name in _names(pipeline):
+        if not any(ledger.pipeline == name for ledger in ledgers):
+            continue
+        generations = [(store, store.fence(name)) for store in stores if _has_driver(store, name)]
+        for store, generation in generations:
             entry = store.read(name)
             if entry is not None:
                 store.commit(dropped(replace(entry, generation=generation)), previous=entry)
     return ledgers
+
+
+def _has_driver(store: Store, name: str) -> bool:
+    """Whether a driver has ever fenced a store, or committed to it where that is all that it tells."""
+    return store.state(name).generation > 0 if isinstance(store, LedgerStore) else store.read(name) is not None
 
 
 def _names(pipeline: str) -> tuple[str, ...]:

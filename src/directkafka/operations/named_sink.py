@@ -24,9 +24,14 @@ class NamedSink(Sink):
         self._store = store
 
     @classmethod
-    def of_entry(cls, entry: LedgerEntry, store: Store) -> tuple[NamedSink, ...]:
-        """All sinks whose rows a pipeline has ever written into a store, that of dead letters too; at least one."""
-        names = sorted(entry.total_rows.keys() - OFFSET_COUNTS) or [_NO_TABLE]
+    def of_entry(cls, entry: LedgerEntry | None, store: Store) -> tuple[NamedSink, ...]:
+        """All sinks whose rows a pipeline has ever written into a store, that of dead letters too; at least one.
+
+        Args:
+            entry: the pipeline's; None where it has none.
+            store: the store.
+        """
+        names = sorted((entry.total_rows if entry else {}).keys() - OFFSET_COUNTS) or [_NO_TABLE]
         return tuple(cls(name, store) for name in names)
 
     @property

@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from contextlib import closing
 from dataclasses import dataclass, replace
-from typing import Final
+from typing import Final, TypeVar
 
 import tenacity
 
@@ -26,6 +26,8 @@ from directkafka.planning.plan import PlanPolicy, plan_origin
 from directkafka.sinks.api import LedgerEntry, Store
 from directkafka.snapshot import ClusterSnapshot
 from directkafka.spark.source_cluster import SourceCluster
+
+T = TypeVar("T")
 
 _ATTEMPTS_MAX: Final = 3
 
@@ -93,19 +95,28 @@ def look_at_pipeline(pipeline: str, source: SourceOptions | None, stores: Sequen
         OptionError: it never ran, and where its source says to start cannot be found.
         DirectKafkaError: Kafka or a store does not answer.
     """
-    retrying = tenacity.Retrying(
-        stop=tenacity.stop_after_attempt(_ATTEMPTS_MAX), retry=tenacity.retry_if_exception(_is_outdated), reraise=True
-    )
     if source is None:
         entries = _entries(pipeline, stores)
         return PipelineSnapshot(entries=entries, positions=positions_in_ledgers(entries))
     with closing(SourceCluster(source)) as cluster:
-        return retrying(_attempt, pipeline, source, stores, cluster)
+        return until_current(lambda: _look(pipeline, source, stores, cluster))
 
 
-def _attempt(pipeline: str, source: SourceOptions, stores: Sequence[Store], cluster: SourceCluster) -> PipelineSnapshot:
+def until_current(look: Callable[[], T]) -> T:
+    """What a look at the log gives, from a new one where records or topics have gone between its questions.
+
+    Args:
+        look: asks for offsets, and then for records at them.
+    """
+    return tenacity.Retrying(
+        stop=tenacity.stop_after_attempt(_ATTEMPTS_MAX), retry=tenacity.retry_if_exception(_is_outdated), reraise=True
+    )(look)
+
+
+def _look(pipeline: str, source: SourceOptions, stores: Sequence[Store], cluster: SourceCluster) -> PipelineSnapshot:
+    snapshot = cluster.snapshot(must_exist=not _entries(pipeline, stores), fresh=True)
+    # Read again: what was committed while the brokers were asked is no lag.
     entries = _entries(pipeline, stores)
-    snapshot = cluster.snapshot(must_exist=not entries, fresh=True)
     current = next_offsets(entries, snapshot)
     unread = unread_ranges(snapshot, current if entries else _starts(source, cluster, snapshot))
     positions = partition_positions(snapshot, current, unread, cluster.first_timestamps(unread))

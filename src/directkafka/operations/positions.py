@@ -23,7 +23,8 @@ class PartitionPosition:
             made again.
         end: one past the last offset that can be read; None as for ``earliest``.
         lag: the offsets from ``current`` to ``end``; where nothing was read yet, from where the pipeline would start.
-        lag_seconds: the age of the first unread record; 0 if there is none, None if it could not be found.
+        lag_seconds: the age of the first unread record; 0 if there is none, None if it could not be found, or has no
+            timestamp.
     """
 
     topic: str
@@ -116,16 +117,23 @@ def positions_in_ledgers(entries: Sequence[LedgerEntry]) -> tuple[PartitionPosit
 
 
 def topic_totals(positions: Iterable[PartitionPosition]) -> list[dict[str, Any]]:
-    """For each topic, for printing: its partitions, the offsets that can be read, and those that are unread."""
+    """For each topic, for printing: its partitions, the offsets that can be read, and those that are unread.
+
+    The two last are None where they are not known of a partition.
+    """
     totals: dict[str, dict[str, Any]] = {}
     for position in positions:
         total = totals.setdefault(position.topic, {"topic": position.topic, "partitions": 0, "offsets": 0, "lag": 0})
         total["partitions"] += 1
-        total["offsets"] += (position.end or 0) - (position.earliest or 0)
-        total["lag"] += position.lag or 0
+        end, earliest = position.end, position.earliest
+        offsets = None if end is None or earliest is None else end - earliest
+        for name, number in (("offsets", offsets), ("lag", position.lag)):
+            total[name] = None if number is None or total[name] is None else total[name] + number
     return list(totals.values())
 
 
-def _age_s(timestamp_ms: int | None, now_ms: int) -> float:
-    """A record's age in seconds: 0 without a record, and where its timestamp lies in the future."""
-    return 0.0 if timestamp_ms is None else max(now_ms - timestamp_ms, 0) / 1000
+def _age_s(timestamp_ms: int | None, now_ms: int) -> float | None:
+    """A record's age in seconds: 0 without a record, and where its timestamp lies in the future; None without one."""
+    if timestamp_ms is None:
+        return 0.0
+    return None if timestamp_ms < 0 else max(now_ms - timestamp_ms, 0) / 1000

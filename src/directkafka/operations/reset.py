@@ -25,21 +25,17 @@ from typing import Final
 from directkafka.errors import LineageError, OptionError
 from directkafka.fault_points import fault_point
 from directkafka.offsets import OffsetRange, PartitionProgress, TopicPartition
+from directkafka.operations.offsets import until_current
 from directkafka.operations.positions import next_offsets
 from directkafka.operations.records_in_log import RecordsInLog, records_in_log
+from directkafka.operations.reset_changes import StoreChange, check_topics, topics_made_again
 from directkafka.operations.reset_effects import Effect, TableEffect, effects_of
 from directkafka.options.source import SourceOptions
 from directkafka.pipeline.execution.routes import Route
 from directkafka.pipeline.file import replay_name
 from directkafka.pipeline.ledger.commit_session import CommitSession
 from directkafka.pipeline.ledger.reconcile import Recovery
-from directkafka.pipeline.ledger.reset_entry import (
-    changed_ranges,
-    is_skipped,
-    reset_entry,
-    reset_entry_of_store,
-    skipped_unread_ranges,
-)
+from directkafka.pipeline.ledger.reset_entry import reset_entry
 from directkafka.pipeline.ledger.store_group import Ledger, Ledgers
 from directkafka.planning.plan import PlanPolicy, plan_origin
 from directkafka.planning.reset_target import ResetTo, RowsPolicy, TopicChoice, chosen_partitions, only, reset_positions
@@ -55,6 +51,14 @@ _HALF_DONE: Final = (
     "an earlier reset was ended between two stores. This command only finishes that one; what it asks for is not done: "
     "run it again afterwards"
 )
+
+
+def _made_again(topic: str) -> str:
+    return (
+        f"topic {topic} was made again since the pipeline has read it. The rows of its former records stay, and a sink "
+        "whose key is topic, partition and offset takes new records for the former ones of the same offsets: ignore "
+        "leaves them out, upsert and merge change the former ones' rows"
+    )
 
 
 def checkpoint_remark(checkpoint: str, file: str) -> str:
@@ -140,7 +144,7 @@ class Reset:
         """
         with self._opened() as (cluster, ledgers):
             ledgers.connect()
-            return self._planned(cluster, ledgers, ledgers.peek()).outcome
+            return until_current(lambda: self._planned(cluster, ledgers, ledgers.peek())).outcome
 
     def run(self) -> ResetOutcome:
         """All steps. Does nothing if nothing would change. If a reset is half done, it only finishes that one.
@@ -154,7 +158,7 @@ class Reset:
         with self._opened() as (cluster, ledgers):
             ledgers.claim()
             ledgers.connect()
-            before = self._planned(cluster, ledgers, ledgers.peek())
+            before = until_current(lambda: self._planned(cluster, ledgers, ledgers.peek()))
             if not before.outcome.changes_something:
                 return before.outcome
             fault_point("fence.before")
@@ -163,10 +167,10 @@ class Reset:
             fault_point("fence.done")
             session = CommitSession(self._pipeline, ledgers)
             recovery = ledgers.read()
+            after = until_current(lambda: self._planned(cluster, ledgers, recovery, known=before.in_log))
             if recovery.lacking_reset:
                 session.finish_reset(replace(recovery, rows=self._request.rows or recovery.rows))
-                return before.outcome
-            after = self._planned(cluster, ledgers, recovery, known=before.in_log)
+                return after.outcome
             if recovery.behind and not before.stores_differ:
                 raise OptionError(
                     option="--yes",
@@ -193,20 +197,26 @@ class Reset:
                 ending.callback(route.sink.store.close)
             known = [route for route in self._routes if route.sink.store.read(self._pipeline) is not None]
             if not known:
-                raise LineageError(
-                    store=", ".join({route.sink.store.identity: None for route in self._routes}),
-                    pipeline=self._pipeline,
-                    expected="an entry",
-                    found="none",
-                    remedy="The pipeline never ran, or was dropped: where it begins is what startingOffsets says.",
-                )
+                raise self._no_entry()
+            for route in known:
+                # A right that is missing is told before the fence, which stops the pipeline.
+                route.sink.store.read(replay_name(self._pipeline))
             cluster = ending.enter_context(closing(SourceCluster(self._source)))
             yield cluster, ending.enter_context(closing(Ledgers(self._pipeline, known)))
+
+    def _no_entry(self) -> LineageError:
+        return LineageError(
+            store=", ".join({route.sink.store.identity: None for route in self._routes}),
+            pipeline=self._pipeline,
+            expected="an entry",
+            found="none",
+            remedy="The pipeline never ran, or was dropped: where it begins is what startingOffsets says.",
+        )
 
     def _fence_replays(self, ledgers: Ledgers) -> None:
         """End a replay that is at work: it would write rows of dead letters whose records are read again."""
         name = replay_name(self._pipeline)
-        for ledger, _ in ledgers.each():
+        for ledger, _ in ledgers.known():
             if ledger.store.read(name) is not None:
                 ledger.store.fence(name)
 
@@ -219,25 +229,27 @@ class Reset:
         known: Mapping[OffsetRange, RecordsInLog] | None = None,
     ) -> _Plan:
         """What would be done now; ``known`` is from the plan before."""
-        ahead = recovery.ahead
-        assert ahead is not None, "stores without an entry were left out"
-        ledgers_and_entries = ledgers.each()
-        snapshot = self._snapshot(cluster, [own for _, own in ledgers_and_entries])
+        ahead, ledgers_and_entries = recovery.ahead, ledgers.known()
+        if ahead is None:
+            # Dropped since it was looked at.
+            raise self._no_entry()
+        entries = [own for _, own in ledgers_and_entries]
+        snapshot = self._snapshot(cluster, entries)
         if self._only_known_topics:
-            _check_topics([own for _, own in ledgers_and_entries], snapshot)
+            check_topics(entries, snapshot)
         if recovery.lacking_reset:
             starts, entry, rows = ahead.by_partition(), ahead, self._request.rows or recovery.rows
             remarks = [_HALF_DONE]
         else:
-            starts, remarks = self._starts(cluster, snapshot, [own for _, own in ledgers_and_entries])
+            starts, remarks = self._starts(cluster, snapshot, entries)
             rows = self._request.rows or RowsPolicy.KEEP
             entry = reset_entry(ahead, starts, rows)
             self._check_same_ends(ledgers_and_entries, recovery, starts)
-        missing = sorted(
-            {partition for _, own in ledgers_and_entries for partition in own.ends()} - snapshot.partitions.keys()
-        )
+        missing = sorted({partition for own in entries for partition in own.ends()} - snapshot.partitions.keys())
         remarks += [f"{partition}: Kafka has no such partition now; its offset is not changed" for partition in missing]
-        changes = [_StoreChange.of(ledger, own, entry, starts, snapshot) for ledger, own in ledgers_and_entries]
+        made_again = topics_made_again(entries, starts, snapshot)
+        remarks += [_made_again(topic) for topic in made_again]
+        changes = [StoreChange.of(ledger, own, entry, starts, snapshot) for ledger, own in ledgers_and_entries]
         in_log: dict[OffsetRange, RecordsInLog] = {}
         # Of one store after the other, each of which has one range of a partition at most.
         for change in changes:
@@ -251,10 +263,9 @@ class Reset:
         offsets = {partition: progress.end for partition, progress in sorted(starts.items())}
         changes_something = (
             bool(recovery.lacking_reset or recovery.behind)
-            or any(
-                own.ends().get(partition) != end for _, own in ledgers_and_entries for partition, end in offsets.items()
-            )
+            or any(own.ends().get(partition) != end for own in entries for partition, end in offsets.items())
             or any(change.ranges for change in changes)
+            or bool(made_again)
         )
         outcome = ResetOutcome(
             offsets=offsets, effects=tuple(effects), remarks=tuple(remarks), changes_something=changes_something
@@ -311,7 +322,7 @@ class Reset:
             )
 
     def _effects(
-        self, change: _StoreChange, sink: Sink, rows: RowsPolicy, in_log: Mapping[OffsetRange, RecordsInLog]
+        self, change: StoreChange, sink: Sink, rows: RowsPolicy, in_log: Mapping[OffsetRange, RecordsInLog]
     ) -> list[TableEffect]:
         table = RecordRows.of(sink)
         effect = Effect.of(sink, table, rows, is_rewound=bool(change.again))
@@ -331,43 +342,6 @@ class Reset:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class _StoreChange:
-    """What a reset skips in one store, and what it reads again.
-
-    Attributes:
-        ledger, own: the store, and where it stands.
-        skipped, again: ranges of offsets.
-    """
-
-    ledger: Ledger
-    own: LedgerEntry
-    skipped: tuple[OffsetRange, ...]
-    again: tuple[OffsetRange, ...]
-
-    @classmethod
-    def of(
-        cls,
-        ledger: Ledger,
-        own: LedgerEntry,
-        entry: LedgerEntry,
-        starts: Mapping[TopicPartition, PartitionProgress],
-        snapshot: ClusterSnapshot,
-    ) -> _StoreChange:
-        changed = changed_ranges(own, reset_entry_of_store(entry, own))
-        unread = skipped_unread_ranges(own, starts, snapshot.earliest())
-        return cls(
-            ledger=ledger,
-            own=own,
-            skipped=(*(each for each in changed if is_skipped(own, each)), *unread),
-            again=tuple(each for each in changed if not is_skipped(own, each)),
-        )
-
-    @property
-    def ranges(self) -> tuple[OffsetRange, ...]:
-        return (*self.skipped, *self.again)
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
 class _Plan:
     """A reset as it would be done now.
 
@@ -382,19 +356,3 @@ class _Plan:
     entry: LedgerEntry
     in_log: Mapping[OffsetRange, RecordsInLog]
     stores_differ: bool
-
-
-def _check_topics(entries: Sequence[LedgerEntry], snapshot: ClusterSnapshot) -> None:
-    """See that topics are those that were read.
-
-    Raises:
-        OptionError: one is not.
-    """
-    for progress in (each for entry in entries for each in entry.progress):
-        seen = snapshot.partitions.get(progress.topic_partition)
-        if seen is not None and progress.topic_id and seen.topic_id and seen.topic_id != progress.topic_id:
-            raise OptionError(
-                option="--bootstrap-server",
-                reason=f"topic {progress.topic} is not the one that the pipeline has read: its id is {seen.topic_id}, "
-                f"and the ledger has {progress.topic_id}. It was made again, or this is another cluster; give FILE",
-            )

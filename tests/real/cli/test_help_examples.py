@@ -150,7 +150,7 @@ def test_every_example_runs(
     def run_demo(**options: Any) -> DemoResult:
         demos.append(options)
         return DemoResult(
-            records_in=1, rows_out=1, lost=0, doubled=0, totals_equal=True, kills=0, kills_wanted=0,
+            records_in=1, rows_out=1, lost=0, doubled=0, totals_equal=True, kills=0,
             records_per_second=1, seconds=1,
         )  # fmt: skip
 

@@ -26,7 +26,7 @@ def test_a_pipeline_of_one_batch_has_a_pace_too() -> None:
 
 def test_what_is_printed_tells_a_running_pipeline_from_its_starts() -> None:
     result = DemoResult(
-        records_in=1_000, rows_out=1_000, lost=0, doubled=0, totals_equal=True, kills=3, kills_wanted=3,
+        records_in=1_000, rows_out=1_000, lost=0, doubled=0, totals_equal=True, kills=3,
         records_per_second=100, seconds=60,
     )  # fmt: skip
     shown = {record["what"]: record["value"] for record in result.as_records()}

@@ -10,6 +10,7 @@ from __future__ import annotations
 
 import logging
 import threading
+import time
 import weakref
 from collections.abc import Iterable, Sequence
 from contextlib import suppress
@@ -17,7 +18,7 @@ from dataclasses import dataclass, field
 from threading import Event
 from typing import TYPE_CHECKING, Final
 
-from directkafka.errors import FencedError, OptionError, StoreAccessError
+from directkafka.errors import FencedError, LineageError, OffsetMismatchError, OptionError, StoreAccessError
 from directkafka.fault_points import fault_point
 from directkafka.pipeline.execution.rejection import DEAD_LETTERS
 from directkafka.pipeline.execution.routes import Route
@@ -35,6 +36,10 @@ _given_back: Final = threading.Condition()
 #: How long a pipeline waits for its own last run to end, in seconds. A query that has ended is told to its user before
 #: its connections are given back, and he may start it again at once.
 _OWN_RUN_S: Final = 10.0
+
+#: How often stores that differ are looked at without a fence, and how far apart, in seconds.
+_LOOKS_MAX: Final = 5
+_LOOK_AGAIN_S: Final = 0.5
 
 #: Who has which object, by its address. A claim that nobody holds any more is none; one that is held keeps its objects
 #: alive, so that no other object gets their address.
@@ -305,10 +310,26 @@ class Ledgers:
     def peek(self) -> Recovery:
         """What :meth:`read` would find, without a fence: for a look that must not disturb a running driver.
 
+        A driver that is at work commits store by store, and this looks at them store by store. So stores that differ
+        are looked at again, until they do not, or stand still.
+
         Raises:
             LineageError, OffsetMismatchError: as for :meth:`read`.
         """
-        return reconcile([(ledger.store.identity, ledger.store.read(self._pipeline)) for ledger in self._ledgers])
+        looks_left, before = _LOOKS_MAX if len(self._ledgers) > 1 else 1, None
+        while True:
+            self.read_each()
+            looks_left -= 1
+            stands = looks_left == 0 or self.entries == before
+            try:
+                recovery = self._reconciled()
+                if stands or not (recovery.behind or recovery.lacking_reset):
+                    return recovery
+            except (LineageError, OffsetMismatchError):
+                if stands:
+                    raise
+            before = self.entries
+            time.sleep(_LOOK_AGAIN_S)
 
     def waiting(self) -> tuple[str, ...]:
         """Remarks for the user on what the next start will meet; looked at without a fence, as by :meth:`peek`.
@@ -334,7 +355,7 @@ class Ledgers:
         """
         self.read_each()
         fault_point("ledger.read")
-        return reconcile([(ledger.store.identity, ledger.entry) for ledger in self._ledgers])
+        return self._reconciled()
 
     def read_each(self) -> None:
         """Read every store, whatever the others say.
@@ -345,10 +366,12 @@ class Ledgers:
         for ledger in self._ledgers:
             ledger.entry = ledger.store.read(self._pipeline)
 
-    def each(self) -> list[tuple[Ledger, LedgerEntry]]:
-        """Each store that has an entry, with the entry, as it is now; no fence is needed."""
-        entries = [(ledger, ledger.store.read(self._pipeline)) for ledger in self._ledgers]
-        return [(ledger, entry) for ledger, entry in entries if entry is not None]
+    def known(self) -> list[tuple[Ledger, LedgerEntry]]:
+        """Each store that has an entry, with the entry, as it was last read or committed."""
+        return [(ledger, ledger.entry) for ledger in self._ledgers if ledger.entry is not None]
+
+    def _reconciled(self) -> Recovery:
+        return reconcile([(ledger.store.identity, ledger.entry) for ledger in self._ledgers])
 
     def lacking(self, only: Iterable[int] | None) -> list[Ledger]:
         """The stores with these indexes, in the order in which they commit; all of them for None."""

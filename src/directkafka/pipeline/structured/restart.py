@@ -341,7 +341,8 @@ def _change(
 
 def _check_together(ledgers: Ledgers, same_ends: bool) -> None:
     if len(ledgers.identities) > 1:
-        check_together([(ledger.store.identity, entry) for ledger, entry in ledgers.each()], same_ends=same_ends)
+        ledgers.read_each()
+        check_together([(ledger.store.identity, entry) for ledger, entry in ledgers.known()], same_ends=same_ends)
 
 
 def _set(ledgers: Ledgers, index: int, target: _Target, name: str) -> None:
