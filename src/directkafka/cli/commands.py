@@ -232,9 +232,7 @@ def _print_changes(changes: Sequence[LedgerChange], form: Format) -> None:
 @app.command(epilog="Examples:\n\n  directkafka demo\n\n  directkafka demo --keep --kills 5 --seed 7")
 def demo(
     keep: Annotated[bool, typer.Option("--keep", help="Leave broker and database running at the end.")] = False,
-    kills: Annotated[
-        int, typer.Option("--kills", min=0, max=100, help="How often it is killed, at most.")
-    ] = 3,
+    kills: Annotated[int, typer.Option("--kills", min=0, max=100, help="How often it is killed, at most.")] = 3,
     seed: Annotated[int | None, typer.Option("--seed", help="Of the random moments; printed.")] = None,
     form: FormatOption = Format.TEXT,
 ) -> None:

@@ -10,6 +10,7 @@ rows are ``numOutputRows``, or 0 if the sink does not report that.
 
 from __future__ import annotations
 
+import re
 import threading
 from collections.abc import Mapping, Sequence
 from typing import Any, Final
@@ -25,6 +26,8 @@ _STEPS: Final = {
     "write": ("addBatch",),
     "commit": ("commitOffsets",),
 }
+
+_JAVA_ADDRESS: Final = re.compile(r"@[0-9a-f]{1,8}\b")
 
 
 class QueryStatuses:
@@ -42,13 +45,24 @@ class QueryStatuses:
         """A batch of a query is done."""
         status = self._status_of(progress, sources)
         if status is not None:
-            # This class does not hear of starts: the first batch after an end begins a new run.
+            # This class does not hear of starts: what comes first after an end begins a new run.
             if status.view.step is Step.ENDED:
                 status.started(publish=False)
             ends: dict[TopicPartition, int] = {}
             for source in progress["sources"]:
-                ends |= from_nested(source["endOffset"] or {})
+                for partition, end in from_nested(source["endOffset"] or {}).items():
+                    # Of two sources with one partition, the one that is behind.
+                    ends[partition] = min(end, ends.get(partition, end))
             status.committed(report_of(progress), ends)
+
+    def on_idle(self, query: Mapping[str, Any], sources: Sequence[SourceOptions]) -> None:
+        """A query runs, and has nothing to do: as one that was started again after a failure, or with its process."""
+        status = self._status_of(query, sources)
+        if status is not None:
+            if status.view.step is Step.ENDED:
+                status.started(publish=False)
+            status.ready()
+            status.at(Step.WAITING)
 
     def on_end(self, query_id: str, failure: str | None) -> None:
         """A run of a query has ended."""
@@ -58,7 +72,7 @@ class QueryStatuses:
             status.ended(None if failure is None else f"StreamingQueryException: {failure}")
 
     def _status_of(self, progress: Mapping[str, Any], sources: Sequence[SourceOptions]) -> PipelineStatus | None:
-        """The status that gets the batch; None if it belongs to a pipeline, or a pipeline has the query's name."""
+        """The query's status; None if it belongs to a pipeline, or a pipeline has the query's name."""
         for pipeline in started_pipelines():
             if pipeline.query_id == progress["id"]:
                 # The pipeline reports its batches itself. Only Spark knows its sources.
@@ -89,6 +103,8 @@ def report_of(progress: Mapping[str, Any]) -> BatchReport:
     laps_ms = {step: sum(durations.get(name, 0) for name in names) for step, names in _STEPS.items()}
     sink, name = progress["sink"], progress["name"] or progress["id"]
     rows = max(0, sink.get("numOutputRows") or 0)
+    # Without the address that Java adds to an object without a text of its own: it is another one at each start.
+    table = _JAVA_ADDRESS.sub("", sink["description"])
     ranges = [offset_range for source in progress["sources"] for offset_range in _ranges(source)]
     return BatchReport(
         pipeline=name,
@@ -96,13 +112,13 @@ def report_of(progress: Mapping[str, Any]) -> BatchReport:
         batch_id=progress["batchId"],
         offsets=sum(offset_range.count() for offset_range in ranges),
         records=None,
-        rows={sink["description"]: rows},
+        rows={table: rows},
         backlog=None,
         plan_ms=laps_ms["plan"],
         write_ms=laps_ms["write"],
         commit_ms=laps_ms["commit"],
         ranges=tuple(ranges),
-        tables=(TableRows(store="spark", table=sink["description"], row_count=rows),),
+        tables=(TableRows(store="spark", table=table, row_count=rows),),
     )
 
 

@@ -47,7 +47,7 @@ _PROPAGATOR: Final = TraceContextTextMapPropagator()
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class _Event:
-    """What a pipeline has told: a batch, or the step that has failed and its error's type."""
+    """What a pipeline has told: a batch, the step that has failed and its error's type, or its run's end."""
 
     status: PipelineStatus
     at_ns: int
@@ -55,6 +55,7 @@ class _Event:
     step: Step | None = None
     step_s: float = 0.0
     error: str = ""
+    has_ended: bool = False
 
 
 class PipelineTracer:
@@ -96,6 +97,7 @@ class PipelineTracer:
 
     def on_ended(self, status: PipelineStatus) -> None:
         """See :class:`~directkafka.pipeline.status.StatusListener`."""
+        self._put(_Event(status=status, at_ns=time.time_ns(), has_ended=True))
 
     def _put(self, told: _Event) -> None:
         # Where spans cannot be made as quickly as batches are, some batches have none.
@@ -105,13 +107,20 @@ class PipelineTracer:
     def _run(self) -> None:
         while (told := self._queue.get()) is not None:
             try:
-                if told.report is not None:
+                if told.has_ended:
+                    self._close(told.status)
+                elif told.report is not None:
                     self._trace_batch(told.status, told.report, told.at_ns)
                 else:
                     self._trace_failure(told)
             except Exception:
                 log.warning("no span was made of what %s has told", told.status.view.pipeline, exc_info=True)
-        for cluster in self._clusters.values():
+        for status in list(self._clusters):
+            self._close(status)
+
+    def _close(self, status: PipelineStatus) -> None:
+        cluster = self._clusters.pop(status, None)
+        if cluster is not None:
             cluster.close()
 
     def _trace_batch(self, status: PipelineStatus, report: BatchReport, end_ns: int) -> None:

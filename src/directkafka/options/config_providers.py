@@ -18,7 +18,14 @@ from typing import Final
 from directkafka.options.spec import Mistakes, OptionSpec, RawOptions, shown
 from directkafka.options.texts import fault_of_pattern, fault_of_text
 
-__all__ = ["CONFIG_PROVIDERS", "REFERENCE_PATTERN", "ValueNotProvidedError", "value_at", "with_provided_values"]
+__all__ = [
+    "CONFIG_PROVIDERS",
+    "REFERENCE_PATTERN",
+    "ValueNotProvidedError",
+    "value_at",
+    "with_provided",
+    "with_provided_values",
+]
 
 #: Providers by the name that pipeline files give them; Kafka's class for each.
 _CLASSES: Final = {
@@ -75,14 +82,15 @@ class _Provider:
         environment: variables by name.
         folder: where a relative path begins.
         allowed: outside these paths nothing is read; None: everywhere.
-        pattern: only variables whose name contains a match are given; if it is empty, all are.
+        pattern: only variables of which it matches the whole name are given (Kafka's ``EnvVarConfigProvider``); None:
+            all are.
     """
 
     kind: str
     environment: Mapping[str, str]
     folder: Path | None = None
     allowed: tuple[Path, ...] | None = None
-    pattern: str = ""
+    pattern: str | None = None
 
     def value(self, location: str) -> str:
         """The value at ``PATH:KEY``, or at ``NAME``."""
@@ -96,7 +104,7 @@ class _Provider:
         return self._of_file(path, key) if self.kind == "file" else self._of_folder(path, key)
 
     def _of_environment(self, name: str) -> str:
-        if not re.search(self.pattern, name):
+        if self.pattern is not None and not re.fullmatch(self.pattern, name):
             raise ValueNotProvidedError(f"the environment variable {name} is not one of allowlist.pattern")
         if name not in self.environment:
             raise ValueNotProvidedError(f"the environment variable {name} is not set")
@@ -184,6 +192,29 @@ def with_provided_values(given: RawOptions, environment: Mapping[str, str] | Non
     return replace(given.with_texts(texts), secrets=tuple(values))
 
 
+def with_provided(given: RawOptions, name: str, *, prefix: str) -> RawOptions:
+    """Options with the value of one of Kafka's settings that their ``config.providers`` stand for.
+
+    Args:
+        given: the options.
+        name: the setting, with the prefix.
+        prefix: what Kafka's settings among them begin with.
+
+    Raises:
+        OptionError: as :func:`with_provided_values`.
+    """
+    if "${" not in given.texts.get(name, ""):
+        return given
+    settings = {
+        option.removeprefix(prefix): text
+        for option, text in given.texts.items()
+        if option == name or option == prefix + _SETTING or option.startswith(f"{prefix}{_SETTING}.")
+    }
+    provided = with_provided_values(RawOptions(texts=settings, where=given.where, prefix=prefix))
+    texts = {**given.texts, name: provided.texts[name.removeprefix(prefix)]}
+    return replace(given.with_texts(texts), secrets=provided.secrets)
+
+
 def _read_providers(given: RawOptions, environment: Mapping[str, str]) -> dict[str, _Provider]:
     names = dict.fromkeys(filter(None, (name.strip() for name in given.texts[_SETTING].split(","))))
     settings = dict(_settings(given))
@@ -196,8 +227,8 @@ def _read_providers(given: RawOptions, environment: Mapping[str, str]) -> dict[s
             reason = f"is {chosen}, which is not known here" if chosen else "is missing"
             raise given.error(f"{_SETTING}.{name}.class", f"{reason}; known are {known}")
         allowed = settings.pop(f"{name}.param.allowed.paths".lower(), None)
-        pattern = settings.pop(f"{name}.param.allowlist.pattern".lower(), "")
-        if fault := fault_of_pattern(pattern):
+        pattern = settings.pop(f"{name}.param.allowlist.pattern".lower(), None)
+        if pattern is not None and (fault := fault_of_pattern(pattern)):
             raise given.error(f"{_SETTING}.{name}.param.allowlist.pattern", fault)
         paths = None if allowed is None else _paths(given, f"{_SETTING}.{name}.param.allowed.paths", allowed)
         providers[name] = _Provider(kind=kind, environment=environment, allowed=paths, pattern=pattern)

@@ -8,6 +8,7 @@ from typing import Final, Literal, get_args
 from zoneinfo import ZoneInfoNotFoundError
 
 from directkafka.errors import OptionError
+from directkafka.options.config_providers import with_provided_values
 from directkafka.options.registry import REGISTRY_SPECS, Registry, read_registry
 from directkafka.options.schemas.ddl import FieldType
 from directkafka.options.schemas.declared import read_schema
@@ -180,7 +181,7 @@ def payload_params(kafka_params: Mapping[str, object]) -> tuple[Payloads, dict[s
     Raises:
         OptionError: as :func:`read_payloads`; or records that cannot be read are to become dead letters.
     """
-    given = RawOptions.read(kafka_params, where="kafka_params")
+    given = with_provided_values(RawOptions.read(kafka_params, where="kafka_params"))
     names = {spec.name.lower() for spec in payload_specs()}
     payloads = read_payloads(given)
     check_dead_letters(payloads, ())

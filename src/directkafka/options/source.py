@@ -11,6 +11,7 @@ from typing import Any, Final
 from directkafka.errors import OptionError
 from directkafka.offsets import Committed, Positions, TopicPartition
 from directkafka.options.client import CLIENT_PREFIX, ClientOptions, check_names, client_specs
+from directkafka.options.config_providers import with_provided
 from directkafka.options.limits import LIMITS_BY_TOPIC, NO_LIMITS, MinOffsets, OffsetLimits, read_limits_by_topic
 from directkafka.options.names import REFUSED_SOURCE_CLIENT_NAMES
 from directkafka.options.payloads import Payloads, payload_specs, read_payloads
@@ -239,8 +240,9 @@ class SourceOptions:
         """
         fallback = RawOptions.read(defaults or {}, where=where).texts
         texts = {**fallback, **RawOptions.read(options, where=where).texts}
-        given = RawOptions(texts=texts, where=where)
-        mistakes = Mistakes()
+        given, mistakes = RawOptions(texts=texts, where=where), Mistakes()
+        with mistakes.kept():
+            given = with_provided(given, GROUP_ID.name, prefix=CLIENT_PREFIX)
         check_names(given, source_specs(), client_specs(), mistakes, what="source")
         with mistakes.kept():
             starting, ending = read_positions(given, streaming=streaming)

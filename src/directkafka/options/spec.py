@@ -1,9 +1,8 @@
 """The description of an option: its name, kind, bounds and default; and how its text becomes a value.
 
-The fields of :class:`~directkafka.options.client.ClientOptions` and
-:class:`~directkafka.options.source.SourceOptions` carry their :class:`OptionSpec` as dataclass metadata,
-so that a default stands in one place only, and the reference page is generated from the same rows
-that the parser reads.
+The fields of :class:`~directkafka.options.client.ClientOptions` and :class:`~directkafka.options.source.SourceOptions`
+carry their :class:`OptionSpec` as dataclass metadata. So a default stands in one place only, and the reference page is
+generated from the same rows that the parser reads.
 """
 
 from __future__ import annotations
@@ -13,6 +12,8 @@ import logging
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field, fields, replace
+from numbers import Real
+from os import PathLike
 from typing import Any, Final, Literal
 
 from directkafka.errors import OptionError
@@ -259,7 +260,10 @@ class RawOptions:
                 reason = "is given twice, in different case; names are case-insensitive"
                 mistakes.add(OptionError(option=prefix + name, reason=reason, where=where))
             texts[lowered] = _text(value)
-            if fault := fault_of_text(name) or fault_of_text(texts[lowered]):
+            fault = fault_of_text(name) or fault_of_text(texts[lowered])
+            if not isinstance(value, str | Real | PathLike):
+                fault = f"expected a text, a number, True, False or a path, found {type(value).__name__}"
+            if fault:
                 mistakes.add(OptionError(option=prefix + name, reason=fault, where=where))
         mistakes.raise_if_any()
         return cls(texts=texts, where=where, prefix=prefix)
@@ -284,6 +288,9 @@ class RawOptions:
         """
         name = self.name_of(spec)
         text = "" if name is None else self.texts[name.lower()].strip()
+        for other in spec.aliases:
+            if name is not None and self.texts.get(other.lower(), text).strip() != text:
+                raise self.error(other, f"means the same as {self.prefix}{name}, and says something else")
         if spec.kind in ("text", "secret") and (fault := fault_of_text(text, bytes_max=spec.bytes_max)):
             raise self.error(name or spec.name, fault)
         return text

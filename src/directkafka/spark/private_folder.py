@@ -57,8 +57,15 @@ def _keep_locked(folder: Path) -> None:
         os.close(descriptor)
         path.unlink()
         return
+    owner = os.getpid()
+
+    def close_in_child() -> None:
+        # Not in a child's child, in which something else may have the number by now.
+        if os.getppid() == owner:
+            os.close(descriptor)
+
     # The lock goes when the last copy is closed, and a forked child may live for longer.
-    os.register_at_fork(after_in_child=lambda: os.close(descriptor))
+    os.register_at_fork(after_in_child=close_in_child)
 
 
 def _remove_left(root: Path) -> None:

@@ -36,6 +36,11 @@ each_hostile_value = pytest.mark.parametrize("value", HOSTILE.values(), ids=HOST
 RECORDS = [{"sink": "flights", "rows": 336776, "result": "right"}, {"sink": "totals", "rows": 16, "result": "WRONG"}]
 
 
+def test_a_title_is_a_text(capsys: pytest.CaptureFixture[str]) -> None:
+    print_records(RECORDS, Format.TEXT, title="In /[old]/x[/y].db :boom:")
+    assert "In /[old]/x[/y].db :boom:" in capsys.readouterr().out
+
+
 def test_records_are_a_line_of_json_each(capsys: pytest.CaptureFixture[str]) -> None:
     print_records(RECORDS, Format.JSON, title="ignored")
     assert [json.loads(line) for line in capsys.readouterr().out.splitlines()] == RECORDS

@@ -55,6 +55,31 @@ def test_a_query_that_fails_says_so() -> None:
     assert published().view.failure == "StreamingQueryException: no space left"
 
 
+def test_a_query_that_runs_again_with_nothing_to_do_has_failed_no_more() -> None:
+    queries = QueryStatuses()
+    queries.on_batch(progress(0), [SOURCE])
+    queries.on_end("1-2", "no broker")
+    queries.on_idle({"id": "1-2", "name": "flights"}, [SOURCE])
+    view = published().view
+    assert (view.step, view.failure, view.is_ready, view.batch_count) == (Step.WAITING, None, True, 1)
+
+
+def test_a_query_that_has_had_nothing_to_do_yet_is_known() -> None:
+    QueryStatuses().on_idle({"id": "1-2", "name": "flights"}, [SOURCE])
+    assert (published().view.pipeline, published().view.is_ready, published().sources) == ("flights", True, (SOURCE,))
+
+
+def test_of_two_sources_with_one_partition_the_one_that_is_behind_counts() -> None:
+    queries = QueryStatuses()
+    queries.on_batch(progress(0, sources=[source("air", 500), source("air", 3), source("air", 700)]), [SOURCE] * 3)
+    assert list((published().view.ends or {}).values()) == [40]
+
+
+def test_a_table_s_name_has_no_address_of_java_s() -> None:
+    report = report_of(progress(0, sink={"description": "org.apache.spark.KafkaTable@4a5c567b", "numOutputRows": 1}))
+    assert report.rows == {"org.apache.spark.KafkaTable": 1}
+
+
 @pytest.mark.parametrize("name", ["flights", None, "as the user calls it"])
 def test_a_query_that_a_pipeline_runs_as_only_gives_its_status_the_sources(name: str | None) -> None:
     queries, pipeline = QueryStatuses(), PipelineStatus("flights")

@@ -8,7 +8,13 @@ from dataclasses import replace
 import pytest
 
 from directkafka.offsets import OffsetRange, PartitionProgress, TopicPartition
-from directkafka.operations.positions import next_offsets, partition_positions, positions_in_ledgers, unread_ranges
+from directkafka.operations.positions import (
+    next_offsets,
+    partition_positions,
+    positions_in_ledgers,
+    topic_totals,
+    unread_ranges,
+)
 from directkafka.sinks.api import LedgerEntry
 from directkafka.snapshot import ClusterSnapshot, PartitionSnapshot
 
@@ -113,6 +119,19 @@ def test_neither_a_log_that_was_cut_nor_a_clock_that_is_ahead_makes_a_lag_negati
         seen, current, unread_ranges(seen, current), {flights_partition(0): NOW_MS + 10_000}
     )
     assert (position.lag, position.lag_seconds) == (0, 0.0)
+
+
+def test_a_record_without_a_timestamp_has_no_age() -> None:
+    unread = [OffsetRange("flights", 0, 5, 9)]
+    (position,) = partition_positions(
+        snapshot(p0=(0, 9)), {flights_partition(0): 5}, unread, {flights_partition(0): -1}
+    )
+    assert (position.lag, position.lag_seconds) == (4, None)
+
+
+def test_what_is_not_known_of_a_topic_is_not_told_as_nothing() -> None:
+    (total,) = topic_totals(positions_in_ledgers([entry({0: 5, 1: 7})]))
+    assert total == {"topic": "flights", "partitions": 2, "offsets": None, "lag": None}
 
 
 def test_ledgers_alone_say_the_lowest_of_what_they_have_and_nothing_of_kafka() -> None:

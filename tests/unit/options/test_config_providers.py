@@ -121,8 +121,9 @@ def test_what_may_be_read_is_bounded_as_kafka_bounds_it(folder: Path) -> None:
     for reference in (f"${{dir:{folder}:password}}", f"${{dir:{folder}/allowed:link}}"):
         assert "is outside allowed.paths" in refused({**params, "x": reference}).reason
     assert texts({**params, "x": "${env:KAFKA_USER}"}, KAFKA_USER="ann")["x"] == "ann"
-    told = refused({**params, "x": "${env:PASSWORD}"}, PASSWORD="hunter2").reason
-    assert told == "the environment variable PASSWORD is not one of allowlist.pattern"
+    for name in ("PASSWORD", "OTHER_KAFKA_PASSWORD"):
+        told = refused({**params, "x": f"${{env:{name}}}"}, **{name: "hunter2"}).reason
+        assert told == f"the environment variable {name} is not one of allowlist.pattern"
 
 
 def test_a_bound_that_says_nothing_lets_nothing_through(folder: Path) -> None:

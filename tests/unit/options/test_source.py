@@ -9,7 +9,7 @@ from collections.abc import Mapping
 import pytest
 
 from directkafka.errors import OptionError
-from directkafka.offsets import TopicPartition
+from directkafka.offsets import Committed, Latest, TopicPartition
 from directkafka.options.consumer import consumer_specs
 from directkafka.options.limits import NO_LIMITS, MinOffsets, OffsetLimits, rate_specs
 from directkafka.options.payloads import payload_specs
@@ -261,6 +261,31 @@ def test_columns_that_are_none_or_doubled_are_refused(text: str) -> None:
 
 def test_headers_that_are_asked_for_cannot_be_left_out() -> None:
     assert "includeHeaders" in refused_besides({"columns": "value", "includeHeaders": "true"}).reason
+
+
+def test_a_group_that_a_provider_names_is_the_group_whose_offsets_count(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("GROUP", "air")
+    given = {
+        "startingOffsets": "committed-or-latest",
+        "kafka.group.id": "${env:GROUP}",
+        "kafka.config.providers": "env",
+    }
+    options = parse(given)
+    assert options.group_id == "air"
+    assert options.starting.default == Committed("air", Latest())
+
+
+@pytest.mark.parametrize("value", [None, b"air", ["air"]])
+def test_what_is_neither_a_text_nor_a_number_is_no_text(value: object) -> None:
+    with pytest.raises(
+        OptionError, match=f"expected a text, a number, True, False or a path, found {type(value).__name__}"
+    ):
+        SourceOptions.parse({"subscribe": "flights", "kafka.group.id": value}, streaming=True)  # type: ignore[dict-item]
+
+
+def test_two_names_of_one_option_may_not_say_different_things() -> None:
+    same = {"kafka.sasl.mechanism": "PLAIN", "kafka.sasl.mechanisms": "SCRAM-SHA-512"}
+    assert "means the same as kafka.sasl.mechanism, and says something else" in refused_besides(same).reason
 
 
 def test_a_group_to_commit_to_has_a_name() -> None:

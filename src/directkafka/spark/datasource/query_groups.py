@@ -73,6 +73,14 @@ class QueryObserver(Protocol):
             sources: the options of these sources, in the same order.
         """
 
+    def on_idle(self, query: Mapping[str, Any], sources: Sequence[SourceOptions]) -> None:
+        """A query runs, and had nothing to do for a while.
+
+        Args:
+            query: its ``id`` and its ``name``, which may be None.
+            sources: as for a batch.
+        """
+
     def on_end(self, query_id: str, failure: str | None) -> None:
         """A run of a query has ended; by an error, if there is a text.
 
@@ -180,22 +188,35 @@ class QueryGroups:
             log.warning("the query %s goes on; a batch is in no group and in no metric: %s", progress.id(), error)
 
     def _tell_observers(self, run_id: str, progress: dict[str, Any]) -> None:
+        _, sources = self._observed_run(run_id, progress["id"])
+        ours = [source for source in progress["sources"] if source["description"] in sources]
+        if ours:
+            for observer in tuple(_observers):
+                observer.on_batch(progress | {"sources": ours}, [sources[source["description"]] for source in ours])
+
+    def _observed_run(self, run_id: str, query_id: str) -> tuple[Any, dict[str, SourceOptions]]:
         if run_id not in self._observed:  # it was started before anybody observed
             java_session: Any = self._spark._jsparkSession
-            wrapper = java_session.streams().get(progress["id"])
+            wrapper = java_session.streams().get(query_id)
             self._observed[run_id] = (None if wrapper is None else wrapper.streamingQuery(), None)
         query, sources = self._observed[run_id]
         if sources is None:
             # The streams are made after the query's start has been told.
             sources = {} if query is None else _sources_of(query)
             self._observed[run_id] = (query, sources)
-        ours = [source for source in progress["sources"] if source["description"] in sources]
-        if ours:
-            for observer in tuple(_observers):
-                observer.on_batch(progress | {"sources": ours}, [sources[source["description"]] for source in ours])
+        return query, sources
 
     def onQueryIdle(self, event: Any) -> None:  # noqa: N802
-        """Nothing: no batch was done."""
+        """The query runs, and no batch was done."""
+        if not _observers:
+            return
+        try:
+            query, sources = self._observed_run(str(event.runId()), str(event.id()))
+            if sources:
+                for observer in tuple(_observers):
+                    observer.on_idle({"id": str(event.id()), "name": query.name()}, list(sources.values()))
+        except Exception as error:  # noqa: BLE001
+            log.warning("the query %s goes on; that it runs is in no metric: %s", event.id(), error)
 
     def onQueryTerminated(self, event: Any) -> None:  # noqa: N802
         """Nothing more comes of this run."""

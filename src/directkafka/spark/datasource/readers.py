@@ -185,11 +185,16 @@ class StreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
         snapshot = self._cluster.snapshot(must_exist=must_exist, fresh=fresh, known=known)
         if self._target is None:
             return snapshot
-        # Topics that the look before the run did not find, though the query reads them, or begins with them: the broker
-        # had old metadata (KAFKA-7703).
+        # Topics that the look before the run did not find, though the query reads them, or begins with them, and
+        # partitions of which it has read records: the broker had old metadata (KAFKA-7703).
         reads = snapshot.partitions if known is None else known
         missed = {partition.topic for partition in reads} - {partition.topic for partition in self._target}
-        added = {partition: end for partition, end in snapshot.latest().items() if partition.topic in missed}
+        added = {
+            partition: seen.latest
+            for partition, seen in snapshot.partitions.items()
+            if partition.topic in missed
+            or (partition not in self._target and known and partition in known and known[partition].end > seen.earliest)
+        }
         self._target = {**self._target, **added}
         return snapshot.until(self._target)
 
@@ -254,7 +259,9 @@ class StreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
     def partitions(self, start: Nested, end: Nested) -> list[InputPartition]:
         """One for each range of a batch."""
         if not start:
-            # Batch 0, which only says where the query starts.
+            # Batch 0, which only says where the query starts; or, in a query that is started again, the word that it
+            # has found no topic so far: what comes now is read from earliest, and not from where it would start anew.
+            self._started = True
             return []
         snapshot, batch = confirm_loss(
             lambda snapshot: plan_pinned(self._between(start, end, snapshot), snapshot, PlanPolicy.of(self._options)),

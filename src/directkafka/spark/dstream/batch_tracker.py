@@ -165,7 +165,7 @@ class Pace:
         ms: int,
         progress: Mapping[TopicPartition, PartitionProgress],
         snapshot: ClusterSnapshot,
-        pending: Collection[int],
+        pending: Collection[int] | None,
     ) -> bool:
         """Whether the batch of this time is to be empty. The first one of a run never is.
 
@@ -173,11 +173,15 @@ class Pace:
             ms: the batch's time, in milliseconds since 1970.
             progress: where the stream is.
             snapshot: what the cluster has.
-            pending: the times of the batches that wait or run.
+            pending: the times of the batches that wait or run; None while nobody can be asked.
         """
         if self._trigger is None or self._started_ms is None:
             return False
-        is_running = self._started_ms in pending or self._ended_ms is None
+        if self._ended_ms is None and pending is not None and self._started_ms not in pending:
+            # Its end was not heard. Sequence of events: a restored stream plans its first batch before anybody can
+            # listen; the batch ends; the next one begins to listen.
+            self._ended_ms = ms
+        is_running = self._ended_ms is None or (pending is not None and self._started_ms in pending)
         moment = Moment(
             now_ms=ms,
             started_ms=self._started_ms,

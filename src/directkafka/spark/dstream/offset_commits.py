@@ -63,6 +63,8 @@ class GroupCommits:
         self._changed = threading.Condition()
         self._thread: threading.Thread | None = None
         self._is_closed = False
+        #: Whether callbacks are being called of what has left the queue.
+        self._is_answering = False
 
     def add(self, queued: Queued) -> None:
         """Commit these offsets when their batch has succeeded."""
@@ -81,7 +83,7 @@ class GroupCommits:
             _answer(late, OffsetsNotCommittedError(offsets=_shown(late.offsets)))
 
     def flush(self, timeout_s: float = FLUSH_S) -> bool:
-        """Wait until all that is queued is committed or refused.
+        """Wait until all that is queued is committed or refused, and told; from a callback, not for that one.
 
         Args:
             timeout_s: how long at most, in seconds.
@@ -89,8 +91,11 @@ class GroupCommits:
         Returns:
             Whether nothing is left.
         """
+        is_callback = threading.current_thread() is self._thread
         with self._changed:
-            return self._changed.wait_for(lambda: not self._queue, timeout_s)
+            return self._changed.wait_for(
+                lambda: not self._queue and (is_callback or not self._is_answering), 0.0 if is_callback else timeout_s
+            )
 
     def close(self, timeout_s: float = FLUSH_S) -> None:
         """Commit what can be committed, and answer the rest with an error: their batches will not end any more.
@@ -139,9 +144,11 @@ class GroupCommits:
                 if not self._queue or self._queue[0] is not first:
                     continue  # answered by close()
                 self._queue = [queued for queued in self._queue if queued not in together]
+                self._is_answering = True
             for queued in together:
                 _answer(queued, error)
             with self._changed:
+                self._is_answering = False
                 self._changed.notify_all()
 
     def _done_beside(self, first: Queued) -> list[Queued]:

@@ -305,7 +305,8 @@ class DirectPlanner:
             self._forget_rdds(min((ms - _ASKED_MS, *pending)))
         self.batches.plan(ms)
         self._changes += 1
-        if self._must_wait(ms, len(pending)) or self._pace.is_early(ms, state.progress, snapshot, pending):
+        asked = None if jvm is None else pending
+        if self._must_wait(ms, len(pending)) or self._pace.is_early(ms, state.progress, snapshot, asked):
             state.ranges[ms] = ()
             return snapshot, ()
         snapshot, batch = next_batch(self.plan, state, self.cluster(), snapshot)

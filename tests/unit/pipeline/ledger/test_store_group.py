@@ -9,9 +9,11 @@ from typing import Any
 import pytest
 from tests.unit.pipeline.fakes import FakeSink, FakeStore, FakeWriter, World
 
-from directkafka.errors import OptionError, StoreUnavailableError
+from directkafka.errors import OffsetMismatchError, OptionError, StoreUnavailableError
 from directkafka.pipeline.execution.routes import Route
+from directkafka.pipeline.ledger import store_group
 from directkafka.pipeline.ledger.store_group import Ledgers
+from directkafka.sinks.api import LedgerEntry
 
 
 def ledgers(name: str, sink: Any) -> Ledgers:
@@ -92,6 +94,45 @@ def test_a_look_claims_nothing(sink: FakeSink) -> None:
     second.fence()
     with pytest.raises(OptionError, match="in use by pipeline 'second'"):
         first.fence()
+
+
+def two_stores(world: World, *batch_ids: int) -> Ledgers:
+    entries = [
+        LedgerEntry(pipeline="flights", generation=1, lineage="a", batch_id=batch_id, progress=())
+        for batch_id in batch_ids
+    ]
+    stores = [FakeStore(world, name, entry) for name, entry in zip("ab", entries, strict=True)]
+    routes = [Route(output=name, sink=FakeSink(store, name)) for name, store in zip("ab", stores, strict=True)]  # type: ignore[arg-type]
+    group = Ledgers("flights", routes)
+    group.connect()
+    return group
+
+
+@pytest.fixture
+def waits(monkeypatch: pytest.MonkeyPatch) -> list[Any]:
+    """What happens at each wait between two looks."""
+    happens: list[Any] = []
+    monkeypatch.setattr(store_group.time, "sleep", lambda _: happens.pop(0)() if happens else None)
+    return happens
+
+
+@pytest.mark.parametrize("batch_ids", [(5, 4), (7, 5)], ids=["between two commits", "two batches apart"])
+def test_a_look_at_a_driver_that_is_at_work_is_taken_again(batch_ids: tuple[int, int], waits: list[Any]) -> None:
+    group = two_stores(World(), *batch_ids)
+    (_, one), (second, _) = _entries(group)
+    waits.append(lambda: setattr(second, "entry", one))
+    assert group.peek().behind == ()
+    assert [entry for _, entry in group.known()] == [one, one]
+
+
+def test_stores_that_stay_apart_are_told_of(waits: list[Any]) -> None:
+    assert two_stores(World(), 5, 4).peek().behind == (1,)
+    with pytest.raises(OffsetMismatchError):
+        two_stores(World(), 7, 5).peek()
+
+
+def _entries(group: Ledgers) -> list[tuple[Any, LedgerEntry]]:
+    return [(ledger.store, ledger.store.entry) for ledger in group.lacking(None)]  # type: ignore[attr-defined]
 
 
 def test_a_store_that_does_not_answer_leaves_none_of_those_before_it_open() -> None:

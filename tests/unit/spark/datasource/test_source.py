@@ -224,6 +224,15 @@ def test_topics_that_a_pattern_finds_later_are_read_from_their_start() -> None:
     assert reader.latestOffset(start, ALL) == {"flights": {"0": 5}}
 
 
+def test_topics_that_a_pattern_finds_after_a_restart_are_read_from_their_start_too() -> None:
+    """Spark has logged that the query has found nothing so far, and asks for that batch when it is started again."""
+    reader, cluster = _pattern()
+    assert reader.partitions({}, {}) == []
+    cluster.has({0: 5})
+    start = reader.latestOffset({}, ALL)
+    assert reader.latestOffset(start, ALL) == {"flights": {"0": 5}}
+
+
 def _pattern() -> tuple[StreamReader, Cluster]:
     """A stream on a pattern; that it finds nothing is no error."""
     options = {"kafka.bootstrap.servers": "broker:9092", "subscribePattern": "flights", "startingOffsets": "latest"}
@@ -243,6 +252,15 @@ def test_an_available_now_run_ends_where_the_log_ended_when_it_was_prepared() ->
     end = reader.latestOffset(start, ALL)
     assert (start, end) == ({"flights": {"0": 0, "1": 0}}, {"flights": {"0": 10, "1": 0}})
     assert reader.latestOffset(end, ALL) == end
+
+
+def test_a_partition_that_was_read_before_and_not_seen_when_an_available_now_run_was_prepared_is_no_loss() -> None:
+    reader, cluster = stream(startingOffsets="earliest")
+    cluster.has({0: 10})
+    reader.prepareForTriggerAvailableNow()
+    cluster.has({0: 10, 1: 70})
+    end = reader.latestOffset({"flights": {"0": 5, "1": 50}}, ALL)
+    assert end == {"flights": {"0": 10, "1": 70}}
 
 
 def test_an_available_now_run_on_latest_starts_no_later_than_it_ends() -> None:

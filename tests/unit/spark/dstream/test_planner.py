@@ -535,6 +535,21 @@ def test_a_delay_counts_from_the_end_of_the_last_batch_that_had_records(
     assert with_records == [1, 5]
 
 
+def test_a_batch_whose_end_nobody_heard_has_ended_once_spark_has_it_no_more(
+    make: Callable[..., DirectPlanner], cluster: Cluster
+) -> None:
+    """A restored stream plans its first batches, and they may end, before anybody can listen."""
+    planner = make(trigger=Delay(2_000))
+    with_records = []
+    for second in range(1, 6):
+        if second == 3:
+            with_scheduler(planner)
+        cluster.partitions = {T0: seen(0, 3 * second)}
+        if ranges_at(planner, second):
+            with_records.append(second)
+    assert with_records == [1, 5]
+
+
 def test_retention_is_held_against_what_no_finished_batch_has_read(
     make: Callable[..., DirectPlanner], cluster: Cluster
 ) -> None:
