@@ -27,6 +27,8 @@ class RegistryServer:
         asked: the paths, in order.
         logins: the header of each request.
         pause_s: behind each byte of an answer, in seconds.
+        deleted: paths of versions that are shown to those alone who ask for deleted ones too.
+        cut_bytes: how many bytes of its answers a registry that ends in the middle keeps back.
         posted: path and document of each request that brought one; its answer stands under ``POST`` and the path.
     """
 
@@ -36,7 +38,14 @@ class RegistryServer:
     logins: list[str | None] = field(default_factory=list)
     url: str = ""
     pause_s: float = 0.0
+    deleted: set[str] = field(default_factory=set)
+    cut_bytes: int = 0
     posted: list[tuple[str, Any]] = field(default_factory=list)
+
+    def answer_to(self, path: str) -> tuple[int, Any]:
+        known, _, with_deleted = path.partition("?deleted=")
+        is_hidden = known in self.deleted and with_deleted != "true"
+        return (404, NOT_FOUND) if is_hidden else self.answers.get(known, (404, NOT_FOUND))
 
     def add(self, number: int, schema: Any, **more: Any) -> None:
         self.add_text(number, json.dumps(schema), **more)
@@ -80,7 +89,7 @@ def running(context: ssl.SSLContext | None = None) -> Iterator[RegistryServer]:
 
         def _answer(self, path: str) -> None:
             registry.logins.append(self.headers["Authorization"])
-            status, document = registry.answers.get(path, (404, NOT_FOUND))
+            status, document = registry.answer_to(path)
             if registry.failures:
                 registry.failures -= 1
                 status, document = 503, {}
@@ -90,6 +99,8 @@ def running(context: ssl.SSLContext | None = None) -> Iterator[RegistryServer]:
                 self.send_header("Location", "/elsewhere")
             self.send_header("Content-Length", str(len(content)))
             self.end_headers()
+            if registry.cut_bytes:
+                content, registry.cut_bytes = content[: -registry.cut_bytes], 0
             with suppress(ConnectionError):
                 for piece in (content[at : at + 1] for at in range(len(content))) if registry.pause_s else (content,):
                     self.wfile.write(piece)

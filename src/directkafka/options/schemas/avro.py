@@ -7,6 +7,7 @@ their type, are left out of account, as it wants.
 from __future__ import annotations
 
 import json
+import math
 import re
 from collections.abc import Mapping
 from dataclasses import dataclass, field
@@ -248,7 +249,9 @@ def _logical(avro_type: AvroType, given: dict[str, Any]) -> AvroType:
             if suits
             else avro_type
         )
-    if not _is_number(precision, 1, 1 << 20) or not _is_number(scale, 0, precision):
+    # More digits than its bytes hold make the logical type invalid; so they have no effect (Avro 1.12, "Decimal").
+    digits_max = _digits_of(avro_type.size) if avro_type.kind == "fixed" else 1 << 20
+    if not _is_number(precision, 1, digits_max) or not _is_number(scale, 0, precision):
         return avro_type
     return AvroType(
         avro_type.kind,
@@ -259,6 +262,11 @@ def _logical(avro_type: AvroType, given: dict[str, Any]) -> AvroType:
         precision=precision,
         scale=scale,
     )
+
+
+def _digits_of(size: int) -> int:
+    """How many decimal digits all numbers of so many bytes have room for."""
+    return int((8 * size - 1) * math.log10(2)) if size else 0
 
 
 def _full_name(schema: dict[str, Any], namespace: str, path: tuple[str, ...]) -> tuple[str, str]:

@@ -37,7 +37,6 @@ _WIDENINGS: Final = {
 #: Factor and divisor that make microseconds of a unit.
 _MOMENTS: Final = {"millis": (1000, 1), "micros": (1, 1), "nanos": (1, 1000)}
 _LEAST_BYTES: Final = {"null": 0, "boolean": 1, "float": 4, "double": 8, "record": 0}
-_NESTED_RECORDS_MAX: Final = 4
 
 
 def resolve(writer: AvroSchema, reader: AvroSchema, behind: Sequence[int]) -> Program:
@@ -184,7 +183,7 @@ class _Resolution:
 
     def _list(self, source: AvroSchema, source_type: AvroType, wanted: AvroType, node: int, path: str) -> None:
         again, item, inner = self._again, node + 1, source_type.inner[0]
-        least = _least_bytes(source, inner, 0) + (source_type.kind == "map")
+        least = _least_bytes(source, inner) + (source_type.kind == "map")
         begin = self._add(op.LIST, node, second=min(least, 1), path=path)
         self._again = True
         first = len(self._program)
@@ -253,7 +252,7 @@ class _Resolution:
                 self._add(op.SKIP, NOWHERE, writer_type.size if kind == "fixed" else _LEAST_BYTES[kind], path=path)
 
     def _skip_list(self, writer_type: AvroType, around: tuple[str, ...], path: str) -> None:
-        least = _least_bytes(self._writer, writer_type.inner[0], 0) + (writer_type.kind == "map")
+        least = _least_bytes(self._writer, writer_type.inner[0]) + (writer_type.kind == "map")
         begin = self._add(op.LIST, NOWHERE, second=min(least, 1), path=path)
         first = len(self._program)
         if writer_type.kind == "map":
@@ -335,12 +334,21 @@ def _unit(avro_type: AvroType) -> str:
     return avro_type.logical.rpartition("-")[2] if "timestamp" in avro_type.logical else ""
 
 
-def _least_bytes(schema: AvroSchema, avro_type: AvroType, depth: int) -> int:
-    """The least bytes that a value has; for what is nested deep, 0."""
-    avro_type = schema.definition(avro_type)
-    if avro_type.kind == "record" and depth < _NESTED_RECORDS_MAX:
-        return sum(_least_bytes(schema, field.type, depth + 1) for field in avro_type.fields[:8])
-    return avro_type.size if avro_type.kind == "fixed" else _LEAST_BYTES.get(avro_type.kind, 1)
+def _least_bytes(schema: AvroSchema, avro_type: AvroType, known: dict[str, int] | None = None) -> int:
+    """1 if a value has bytes in any case, 0 if it may have none: nulls, records of nothing else, fixed of no bytes.
+
+    Args:
+        schema: of the type.
+        avro_type: the type.
+        known: records that were looked at. (One that is in itself with nothing between has no end, and so no value.)
+    """
+    avro_type, known = schema.definition(avro_type), {} if known is None else known
+    if avro_type.kind == "record":
+        if avro_type.name not in known:
+            known[avro_type.name] = 0
+            known[avro_type.name] = int(any(_least_bytes(schema, field.type, known) for field in avro_type.fields))
+        return known[avro_type.name]
+    return min(1, avro_type.size if avro_type.kind == "fixed" else _LEAST_BYTES.get(avro_type.kind, 1))
 
 
 def _at(path: str) -> str:

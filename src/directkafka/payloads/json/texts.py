@@ -104,13 +104,17 @@ def _encoded(array: pa.Array, style: JsonStyle) -> pa.Array:
     return _scalar(array, style)
 
 
+#: How Arrow begins the text of a date or a time that it has none for.
+_NO_TEXT: Final = "<value out of range"
+
+
 def _scalar(array: pa.Array, style: JsonStyle) -> pa.Array:
     kind = array.type
     if pa.types.is_null(kind):
         return array.cast(pa.string())
     if is_bytes(kind):
         return _quoted(base64_texts(array))
-    text = _plain(array, style)
+    text = _time(array) if pa.types.is_temporal(kind) else _plain(array, style)
     if is_text(kind):
         return _quoted(_escaped(text))
     if pa.types.is_floating(kind):
@@ -119,6 +123,22 @@ def _scalar(array: pa.Array, style: JsonStyle) -> pa.Array:
         text = pc.replace_substring(text, " ", "T")
         return _quoted(pc.replace_substring(text, "Z", style.utc) if kind.tz else text)
     return _quoted(text) if pa.types.is_date(kind) else text
+
+
+def _time(array: pa.Array) -> pa.Array:
+    """Dates and times as texts without quotes.
+
+    Raises:
+        pyarrow.ArrowInvalid: one is of a year that no text has.
+    """
+    reason = f"a {array.type} is of a year that no text has; microseconds may have been taken for others"
+    try:
+        text = pc.cast(array, pa.string())
+    except pa.ArrowInvalid:
+        raise pa.ArrowInvalid(reason) from None
+    if pc.any(pc.starts_with(text, _NO_TEXT)).as_py():
+        raise pa.ArrowInvalid(reason)
+    return text
 
 
 def _plain(array: pa.Array, style: JsonStyle) -> pa.Array:

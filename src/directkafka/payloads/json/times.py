@@ -24,7 +24,8 @@ _TIMESTAMP: Final = re.compile(
     re.ASCII | re.DOTALL,
 )
 _TIME_ALONE: Final = re.compile(rf"(?:T{_TIME}|{_TIME.replace('?P<', '?P<_')})", re.ASCII | re.DOTALL)
-_INT: Final = re.compile(r"[+-]?\d+")
+#: A number of 32 bits, perhaps behind zeros; Python reads no more than 4,300 digits.
+_INT: Final = re.compile(r"([+-]?)0*(\d{1,10})")
 
 #: The first day of the Gregorian calendar, 1582-10-15, counted from 1970.
 _GREGORIAN: Final = -141_427
@@ -39,11 +40,14 @@ def date(text: str) -> int | None:
         if (match := _DATE.fullmatch(candidate.strip(_SPACES))) is not None:
             sign, *fields = match.groups()
             year, month, day = (int(field or 1) for field in fields)
-            if (days := days_of(-year if sign == "-" else year, month, day)) is not None:
+            days = days_of(-year if sign == "-" else year, month, day)
+            if days is not None and -_INT32_MAX - 1 <= days <= _INT32_MAX:
                 return days
-    if _INT.fullmatch(text) and -_INT32_MAX - 1 <= int(text) <= _INT32_MAX:
-        # Spark 1.5 wrote days as numbers, in the calendar that was Julian before 1582.
-        return int(text) if int(text) >= _GREGORIAN else _rebased(int(text))
+    if (match := _INT.fullmatch(text)) is not None:
+        days = int("".join(match.groups()))
+        if -_INT32_MAX - 1 <= days <= _INT32_MAX:
+            # Spark 1.5 wrote days as numbers, in the calendar that was Julian before 1582.
+            return days if days >= _GREGORIAN else _rebased(days)
     return None
 
 

@@ -13,7 +13,7 @@ from __future__ import annotations
 import math
 import re
 from collections.abc import Callable, Mapping
-from decimal import ROUND_HALF_UP, Context, Decimal
+from decimal import ROUND_HALF_UP, Context, Decimal, InvalidOperation
 from typing import Any, Final
 
 import numpy as np
@@ -292,7 +292,11 @@ def _decimal(tokens: Tokens, at: Token, kind: Any) -> Any:
         return _NOTHING
     if _DECIMAL.fullmatch(text) is None:
         return _NOTHING
-    number = Decimal(text)
+    try:
+        number = Decimal(text)
+    except InvalidOperation:
+        # An exponent that no decimal has, of Java's neither.
+        return _NOTHING
     if number and number.adjusted() > kind.precision - kind.scale:
         raise MismatchError(f"a number that no {kind} holds")
     rounded = number.quantize(Decimal(1).scaleb(-kind.scale), rounding=ROUND_HALF_UP, context=_WIDE)

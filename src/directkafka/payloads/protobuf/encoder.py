@@ -7,7 +7,7 @@ outer one is written. A field that is null is left out. So is a zero or an empty
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from functools import partial
 from typing import Any, Final
@@ -19,7 +19,7 @@ import pyarrow.compute as pc
 from directkafka.options.schemas.protobuf.schema import ENUM, GROUP, MESSAGE, ProtobufField, ProtobufSchema
 from directkafka.options.schemas.protobuf.well_known import TIMESTAMP, WELL_KNOWN, WRAPPERS
 from directkafka.payloads.arrow_types import is_text
-from directkafka.payloads.kernels.arrow_columns import COLUMN_FIELDS, column_line
+from directkafka.payloads.kernels.arrow_columns import COLUMN_FIELDS, FIRST_ROW, column_line
 from directkafka.payloads.kernels.written import RecordSizes, written
 from directkafka.payloads.protobuf.kernels import write_records as op
 
@@ -131,16 +131,22 @@ class _Message:
         lines = np.zeros((len(self._fields), op.FIELDS), np.int64)
         table[op.ROOT] = column_line(rows, rows)
         kept = [rows]
-        self._check_oneofs(rows)
+        # Null where the row is: a struct's own columns may have anything there.
+        columns = rows.flatten()
+        self._check_oneofs(columns)
         for number, field in enumerate(self._fields):
-            outer = rows.field(field.index)
-            inner, is_packed = outer, False
+            outer = columns[field.index]
+            inner, is_packed, first = outer, False, 0
             if field.is_repeated or field.is_map:
-                inner = _entries(outer) if field.is_map else outer.values
+                # The elements of these rows alone: a batch that is too large is encoded by halves.
+                first, behind = (int(outer.offsets[index].as_py()) for index in (0, len(outer)))
+                inner = (_entries(outer) if field.is_map else outer.values).slice(first, behind - first)
                 is_packed = field.operation not in (op.BYTES, op.GROUP)
             made = field.prepare(pa.concat_arrays([inner]) if inner.offset else inner)
             own, around = 1 + 2 * number, 2 + 2 * number
             table[own], table[around] = column_line(made, made), column_line(outer, outer)
+            # Lists count elements from the first one of their buffer.
+            table[own][FIRST_ROW] -= first
             is_list = field.is_repeated or field.is_map
             tag = field.tag & ~7 | _LENGTH if is_packed else field.tag
             lines[number] = (tag, field.operation, own, around if is_list else -1, is_packed, field.skips_default)
@@ -163,11 +169,11 @@ class _Message:
         del kept
         return made
 
-    def _check_oneofs(self, rows: pa.Array) -> None:
+    def _check_oneofs(self, columns: Sequence[pa.Array]) -> None:
         counts: dict[str, Any] = {}
         for field in self._fields:
             if field.oneof:
-                is_there = rows.field(field.index).is_valid().to_numpy(zero_copy_only=False).astype(np.int8)
+                is_there = columns[field.index].is_valid().to_numpy(zero_copy_only=False).astype(np.int8)
                 counts[field.oneof] = counts.get(field.oneof, 0) + is_there
         for name, count in counts.items():
             if len(count) and count.max() > 1:

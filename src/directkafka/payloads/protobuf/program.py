@@ -15,12 +15,14 @@ import numpy as np
 from directkafka.options.schemas.protobuf.schema import ENUM, GROUP, MESSAGE, ProtobufField, ProtobufSchema
 from directkafka.options.schemas.protobuf.well_known import TIMESTAMP, WRAPPERS
 
-# A message: where its fields are, by their numbers, and how many; where what a row has at first is, and how much.
+# A message: where its fields are, by their numbers, and how many; where what a row has at first is, and how much; in
+# how many columns that is.
 FIELDS: Final = 0
 FIELD_COUNT: Final = 1
 STARTS: Final = 2
 START_COUNT: Final = 3
-MESSAGE_SIZE: Final = 4
+START_COLUMNS: Final = 4
+MESSAGE_SIZE: Final = 5
 
 # A field: its number, what is done, the column, and the list or map that the column is below, or -1.
 NUMBER: Final = 0
@@ -118,6 +120,8 @@ class Program:
         self._numbers: list[int] = []
         self._constants = bytearray()
         self._names: dict[str, tuple[int, int]] = {}
+        #: Of the columns of messages, with those in them that are not below a list.
+        self._column_counts: dict[int, int] = {}
         self.paths: dict[int, str] = {}
         self.table: Any = np.zeros(0, np.int64)
         self.constants: Any = np.zeros(1, np.uint8)
@@ -159,6 +163,7 @@ class Program:
         places = {oneof: self._placed(members) for oneof, members in children.items()}
         for field, line in zip(message.fields, fields, strict=True):
             line[OTHERS], line[OTHER_COUNT] = places.get(field.oneof, 0), len(children.get(field.oneof, ()))
+        self._column_counts[node] = sum(map(self._column_count, starts))
         return self._block(fields, paths, starts)
 
     def _field(self, field: ProtobufField, node: int, path: str) -> list[int]:
@@ -213,9 +218,16 @@ class Program:
         for index, number in enumerate(order):
             self.paths[first + index * FIELD_SIZE] = paths[number]
         block = self._placed(
-            [first, len(fields), self._placed([each for start in starts for each in start]), len(starts)]
-        )
+            [
+                first, len(fields), self._placed([each for start in starts for each in start]), len(starts),
+                sum(map(self._column_count, starts)),
+            ]
+        )  # fmt: skip
         return block, starts
+
+    def _column_count(self, start: Sequence[int]) -> int:
+        """In how many columns a start puts a value: a null of a message has one in each that is not below a list."""
+        return self._column_counts.get(start[1], 1) if start[0] == START_NULL else 1
 
     def _starts_at(self, block: int) -> list[list[int]]:
         """What a row of a message has at first."""

@@ -190,9 +190,9 @@ class RegistryClient:
             raise self._service.malformed(f"its answer for {wanted} has no id")
         return number
 
-    def _version(self, subject: str, version: str) -> dict[str, Any]:
+    def _version(self, subject: str, version: str, *, with_deleted: bool = False) -> dict[str, Any]:
         path = f"/subjects/{quote(subject, safe='')}/versions/{quote(version, safe='')}"
-        return self._get(path, f"version {version} of the subject {subject}")
+        return self._get(path + "?deleted=true" * with_deleted, f"version {version} of the subject {subject}")
 
     def _registered(self, answer: dict[str, Any], number: int) -> RegisteredSchema:
         texts: dict[tuple[str, int], tuple[str, str]] = {}
@@ -218,7 +218,8 @@ class RegistryClient:
                     f"the references of its schemas go in a circle, or are more than {_REFERENCES_MAX}, or go deeper "
                     f"than {_REFERENCES_DEPTH_MAX}"
                 )
-            referred = self._version(key[0], str(key[1]))
+            # Deleted ones too, as Confluent's clients do: what refers to them may be deleted as well, and in records.
+            referred = self._version(key[0], str(key[1]), with_deleted=True)
             self._add_references(referred, texts, (*around, key))
             texts[key] = name, _text(referred)
 

@@ -225,6 +225,9 @@ def _read(answer: Any) -> bytes:
             raise _TooLargeError
         if time.monotonic() > deadline:
             raise ConnectionError(f"its answer is not whole after {size} bytes and {_TIMEOUT_S:g} s")
+    # ``read1`` tells of no end that came too early: of the length that was told, this is left.
+    if missing := getattr(answer, "length", None):
+        raise ConnectionError(f"its answer ended after {size} bytes, {missing} too early")
     return b"".join(pieces)
 
 

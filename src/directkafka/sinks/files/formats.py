@@ -136,9 +136,12 @@ class JsonFormat(_Lines):
 
     Attributes:
         compression: ``gzip`` or ``none``.
+        store, sink: for messages.
     """
 
     compression: TextCompression = "none"
+    store: str
+    sink: str
 
     @property
     def suffix(self) -> str:
@@ -146,8 +149,15 @@ class JsonFormat(_Lines):
         return "json.gz" if self.compression == "gzip" else "json"
 
     def lines(self, batch: pa.RecordBatch) -> pa.Array:
-        """One object for each row."""
-        return json_objects(batch)
+        """One object for each row.
+
+        Raises:
+            RowRejectedError: a date or a time of a year that no text has.
+        """
+        try:
+            return json_objects(batch)
+        except pa.ArrowInvalid as error:
+            raise RowRejectedError(store=self.store, sink=self.sink, detail=str(error)) from error
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -160,7 +160,7 @@ def _file_format(
         return ParquetFormat(compression=compression or "zstd", row_group_bytes=row_group_bytes)
     of_lines: Literal["gzip", "none"] = "gzip" if compression == "gzip" else "none"
     if format == "json":
-        return JsonFormat(compression=of_lines)
+        return JsonFormat(compression=of_lines, store=store, sink=sink)
     return TextFormat(compression=of_lines, store=store, sink=sink)
 
 

@@ -42,6 +42,14 @@ def test_logical_types_that_do_not_suit_are_left_out_of_account() -> None:
     def logical(kind: Any, name: str, **more: Any) -> Any:
         return (kind if isinstance(kind, dict) else {"type": kind}) | {"logicalType": name} | more
 
+    # Two bytes hold numbers of four digits, and not all of five.
+    two = {"type": "fixed", "name": "D", "size": 2}
+    assert kinds(
+        record(logical(two, "decimal", precision=4), logical({**two, "name": "E"}, "decimal", precision=5))
+    ) == [
+        "fixed D (decimal(4,0))",
+        "fixed E",
+    ]
     fixed = {"type": "fixed", "name": "F", "size": 12}
     assert kinds(record(logical("int", "date"), logical("long", "date"), logical("string", "uuid"))) == [
         "int (date)",

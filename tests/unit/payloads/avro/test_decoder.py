@@ -247,6 +247,16 @@ def test_lists_that_claim_more_elements_than_there_are_bytes_cost_nothing(skippe
     assert "more elements than the record has bytes" in avro_decoder.problems[0]
 
 
+def test_elements_that_have_bytes_far_within_are_as_many_as_there_are_bytes() -> None:
+    within: Any = "int"
+    for number in range(8):
+        within = {"type": "record", "name": f"R{number}", "fields": [{"name": "a", "type": within}]}
+    avro_decoder = decoder(record({"type": "array", "items": within}))
+    (row,) = avro_decoder.decode(column([encode_long(1_500) + b"\2" * 1_500 + b"\0"])).to_pylist()
+    assert not avro_decoder.problems
+    assert len(next(iter(row.values()))) == 1_500
+
+
 def test_a_list_s_blocks_with_their_sizes_are_read_and_skipped() -> None:
     writer = record({"type": "array", "items": "int"}, "int")
     text = encode_long(-2) + encode_long(2) + b"\2\4" + encode_long(1) + b"\6\0" + b"\x0a"

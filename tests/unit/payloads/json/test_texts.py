@@ -78,6 +78,17 @@ def test_values_are_written_as_spark_writes_them() -> None:
     ]
 
 
+@pytest.mark.parametrize("kind", [pa.timestamp("us"), pa.timestamp("us", "UTC"), pa.date32()], ids=str)
+def test_a_year_that_no_text_has_is_refused(kind: pa.DataType) -> None:
+    """As of a producer that sends microseconds as milliseconds."""
+    days = 60_000 * 365
+    number = days if pa.types.is_date32(kind) else days * 86_400 * 10**6
+    column = pa.array([number], pa.int32() if pa.types.is_date32(kind) else pa.int64()).cast(kind)
+    for rows in (column, pa.StructArray.from_arrays([column], names=["at"])):
+        with pytest.raises(pa.ArrowInvalid, match="is of a year that no text has"):
+            json_texts(rows)
+
+
 @pytest.mark.parametrize(
     ("kind", "fits"),
     [

@@ -143,3 +143,37 @@ def test_rows_that_the_message_has_no_room_for_are_refused(kind: pa.DataType, to
     with pytest.raises(ValueError, match=r".*") as caught:
         ProtobufEncoder(parse_protobuf([FLIGHT]), kind)
     assert told in str(caught.value)
+
+
+def test_what_stands_below_a_null_is_not_looked_at() -> None:
+    """Arrow puts empty texts and zeros there."""
+    schema = parse_protobuf([FLIGHT], "Flight")
+    kind = pa.struct([("kind", pa.string()), ("city", pa.string()), ("code", pa.int32())])
+    rows = pa.array([{"kind": "CARGO", "city": "Oslo", "code": None}, None], kind)
+    below = [pa.array(["CARGO", ""]), pa.array(["Oslo", ""]), pa.array([None, 0], pa.int32())]
+    rows = pa.StructArray.from_arrays(below, fields=list(kind), mask=rows.is_null())
+    again = ProtobufDecoder(schema).decode(ProtobufEncoder(schema, kind).encode(rows)).to_pylist()
+    assert (again[0]["kind"], again[0]["city"], again[1]) == ("CARGO", "Oslo", None)
+
+
+def test_of_a_slice_only_its_own_elements_are_encoded() -> None:
+    """A batch whose records are too large is encoded by halves, down to one row."""
+    text = """
+    syntax = "proto3";
+    message Day { repeated Leg legs = 1; map<string, Leg> by_name = 2; }
+    message Leg { string to = 1; repeated int64 delays = 2; }
+    """
+    schema = parse_protobuf([text], "Day")
+    legs = [{"to": f"to {number}", "delays": list(range(number))} for number in range(20)]
+    days = [
+        {"legs": legs[: number % 7], "by_name": [(leg["to"], leg) for leg in legs[number : number + 2]]}
+        for number in range(9)
+    ]
+    kind = ProtobufDecoder(schema).decode(pa.array([b""], pa.binary())).type
+    rows = pa.array([*days, None, *days], kind)
+    encoder = ProtobufEncoder(schema, kind)
+    for first in range(len(rows)):
+        part = rows.slice(first, 3)
+        assert ProtobufDecoder(schema).decode(encoder.encode(part)).to_pylist() == part.to_pylist()
+    large = pa.array([{"legs": [{"to": "x" * 1000, "delays": []}] * 1000, "by_name": []}, days[1]], kind)
+    assert len(encoder.encode(large.slice(1))[0].as_py()) < 1000

@@ -134,7 +134,28 @@ def test_schemas_that_are_referred_to_come_before_those_that_refer_to_them(serve
         '{"type": "record", "name": "Le',
         '{"type": "record", "name": "Fl',
     ]
-    assert server.asked == ["/schemas/ids/7", "/subjects/legs/versions/2", "/subjects/airports/versions/1"]
+    assert server.asked == [
+        "/schemas/ids/7",
+        "/subjects/legs/versions/2?deleted=true",
+        "/subjects/airports/versions/1?deleted=true",
+    ]
+
+
+def test_a_version_that_was_deleted_is_had_by_what_refers_to_it(server: RegistryServer) -> None:
+    server.add(7, FLIGHT, references=[{"name": "Airport", "subject": "airports", "version": 1}])
+    server.add_version("airports", "1", 4, AIRPORT)
+    server.deleted.add("/subjects/airports/versions/1")
+    assert client_of(server.url).schema(7).names == ("Airport", "")
+    with pytest.raises(SchemaNotFoundError):
+        client_of(server.url).version("airports", "1")
+
+
+def test_an_answer_that_is_cut_short_is_asked_for_again(server: RegistryServer) -> None:
+    """As of a registry that ends in the middle of it."""
+    server.add(7, FLIGHT)
+    server.cut_bytes = 20
+    assert client_of(server.url).schema(7).id == 7
+    assert len(server.asked) == 2
 
 
 def test_references_in_a_circle_are_told(server: RegistryServer) -> None:

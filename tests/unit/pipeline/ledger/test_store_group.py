@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import gc
 import threading
+import time
 from typing import Any
 
 import pytest
@@ -11,7 +12,6 @@ from tests.unit.pipeline.fakes import FakeSink, FakeStore, FakeWriter, World
 
 from directkafka.errors import OffsetMismatchError, OptionError, StoreUnavailableError
 from directkafka.pipeline.execution.routes import Route
-from directkafka.pipeline.ledger import store_group
 from directkafka.pipeline.ledger.store_group import Ledgers
 from directkafka.sinks.api import LedgerEntry
 
@@ -112,7 +112,7 @@ def two_stores(world: World, *batch_ids: int) -> Ledgers:
 def waits(monkeypatch: pytest.MonkeyPatch) -> list[Any]:
     """What happens at each wait between two looks."""
     happens: list[Any] = []
-    monkeypatch.setattr(store_group.time, "sleep", lambda _: happens.pop(0)() if happens else None)
+    monkeypatch.setattr(time, "sleep", lambda _: happens.pop(0)() if happens else None)
     return happens
 
 

@@ -62,6 +62,7 @@ from directkafka.payloads.protobuf.program import (
     OPERATION,
     OTHER_COUNT,
     OTHERS,
+    START_COLUMNS,
     START_COUNT,
     START_LIST,
     START_NULL,
@@ -222,7 +223,7 @@ def _open(nodes: Any, program: Any, frames: Any, state: State, row: int, constan
         return State(state.message, state.row, at, state.end, line, state.depth, state.group)
     inner, node = program[line + FIRST], program[line + NODE]
     # What is begun costs memory, and a record of few bytes may begin much: frames[0] counts it.
-    frames[0] += program[inner + START_COUNT]
+    frames[0] += program[inner + START_COLUMNS]
     if frames[0] > STARTS_MAX:
         return State(state.message, state.row, TOO_MANY, state.end, line, state.depth, state.group)
     # One message may stand in several pieces: the first one begins it.

@@ -19,7 +19,7 @@ from typing import Any, Final, Self
 import pyarrow as pa
 
 from directkafka.arrow_columns import column_of
-from directkafka.errors import RangeNotReadError
+from directkafka.errors import RangeNotReadError, RowRejectedError
 from directkafka.errors.transport import Notes
 from directkafka.kafka.consumer.range_task import RangeTask, ReadCount
 from directkafka.payloads.json.texts import json_texts
@@ -166,15 +166,27 @@ class JsonTextsWriter:
     schema: pa.Schema
 
     def __call__(self, batches: Iterator[pa.RecordBatch]) -> TaskReport:
-        """Consume the task's rows."""
+        """Consume the task's rows.
+
+        Raises:
+            RowRejectedError: a value has no text.
+        """
         return self.inner(map(self._written, batches))
 
     def _written(self, batch: pa.RecordBatch) -> pa.RecordBatch:
         columns = [
-            json_texts(column) if is_json(field) else column
+            _json_of(column, field.name) if is_json(field) else column
             for field, column in zip(self.schema, batch.columns, strict=True)
         ]
         return pa.RecordBatch.from_arrays(columns, schema=self.schema)
+
+
+def _json_of(column: pa.Array, name: str) -> pa.Array:
+    try:
+        return json_texts(column)
+    except pa.ArrowInvalid as error:
+        store = "a sink that has no type for it but JSON"
+        raise RowRejectedError(store=store, sink=f"column {name!r}", detail=str(error)) from error
 
 
 class _GivenUpError(Exception):
