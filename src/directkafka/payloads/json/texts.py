@@ -104,8 +104,9 @@ def _encoded(array: pa.Array, style: JsonStyle) -> pa.Array:
     return _scalar(array, style)
 
 
-#: How Arrow begins the text of a date or a time that it has none for.
-_NO_TEXT: Final = "<value out of range"
+#: From the first day of the year -32,767 to the last one of 32,767, in days since 1970: Arrow keeps 16 bits of a year.
+_DAYS: Final = (-12_687_428, 11_248_737)
+_UNITS_OF_A_DAY: Final = {"s": 86_400, "ms": 86_400 * 10**3, "us": 86_400 * 10**6, "ns": 86_400 * 10**9}
 
 
 def _scalar(array: pa.Array, style: JsonStyle) -> pa.Array:
@@ -114,7 +115,9 @@ def _scalar(array: pa.Array, style: JsonStyle) -> pa.Array:
         return array.cast(pa.string())
     if is_bytes(kind):
         return _quoted(base64_texts(array))
-    text = _time(array) if pa.types.is_temporal(kind) else _plain(array, style)
+    if pa.types.is_timestamp(kind) or pa.types.is_date32(kind):
+        array = _checked_time(array)
+    text = _plain(array, style)
     if is_text(kind):
         return _quoted(_escaped(text))
     if pa.types.is_floating(kind):
@@ -125,20 +128,19 @@ def _scalar(array: pa.Array, style: JsonStyle) -> pa.Array:
     return _quoted(text) if pa.types.is_date(kind) else text
 
 
-def _time(array: pa.Array) -> pa.Array:
-    """Dates and times as texts without quotes.
+def _checked_time(array: pa.Array) -> pa.Array:
+    """Dates or timestamps whose years have a text.
 
     Raises:
-        pyarrow.ArrowInvalid: one is of a year that no text has.
+        pyarrow.ArrowInvalid: one has none.
     """
-    reason = f"a {array.type} is of a year that no text has; microseconds may have been taken for others"
-    try:
-        text = pc.cast(array, pa.string())
-    except pa.ArrowInvalid:
-        raise pa.ArrowInvalid(reason) from None
-    if pc.any(pc.starts_with(text, _NO_TEXT)).as_py():
-        raise pa.ArrowInvalid(reason)
-    return text
+    kind = array.type
+    unit = 1 if pa.types.is_date32(kind) else _UNITS_OF_A_DAY[kind.unit]
+    numbers = array.cast(pa.int32() if unit == 1 else pa.int64()).cast(pa.int64())
+    first, last = (max(-(2**63), min(days * unit, 2**63 - 1)) for days in _DAYS)
+    if pc.any(pc.or_(pc.less(numbers, first), pc.greater(numbers, last))).as_py():
+        raise pa.ArrowInvalid(f"a {kind} is of a year that no text has; microseconds may have been taken for others")
+    return array
 
 
 def _plain(array: pa.Array, style: JsonStyle) -> pa.Array:
