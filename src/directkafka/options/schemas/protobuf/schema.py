@@ -25,7 +25,7 @@ ENUM: Final = "enum"
 NUMBER_MAX: Final = (1 << 29) - 1
 #: Of a name with those of what is around it.
 NAME_CHARACTERS_MAX: Final = 1_000
-_WELL_KNOWN: Final = "google.protobuf."
+_WELL_KNOWN: Final = ("google.protobuf.", "google.type.", "confluent.type.")
 
 
 @dataclass(frozen=True, slots=True)

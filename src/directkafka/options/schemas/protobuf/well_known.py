@@ -1,4 +1,6 @@
-"""Google's well-known messages that files import and nobody sends along (google/protobuf/*.proto)."""
+"""Messages that files import and nobody sends along: Google's (google/protobuf/*.proto), and those that Confluent's
+serializers know and leave out of a schema's references (``ProtobufSchema.java``).
+"""
 
 from __future__ import annotations
 
@@ -42,6 +44,10 @@ def _kinds() -> tuple[ProtobufField, ...]:
     )
 
 
+def _fields(**kinds: str) -> tuple[ProtobufField, ...]:
+    return tuple(ProtobufField(name, number, kind) for number, (name, kind) in enumerate(kinds.items(), 1))
+
+
 _MESSAGES: Final = (
     ProtobufMessage(TIMESTAMP, _SECONDS),
     ProtobufMessage("google.protobuf.Duration", _SECONDS),
@@ -59,6 +65,10 @@ _MESSAGES: Final = (
     ProtobufMessage(_VALUE, _kinds()),
     ProtobufMessage(_LIST, (ProtobufField("values", 1, MESSAGE, _VALUE, is_repeated=True),)),
     *(ProtobufMessage(name, (ProtobufField("value", 1, kind),)) for name, kind in WRAPPERS.items()),
+    ProtobufMessage("confluent.type.Decimal", _fields(value="bytes", precision="uint32", scale="int32")),
+    ProtobufMessage("google.type.Date", _fields(year="int32", month="int32", day="int32")),
+    ProtobufMessage("google.type.TimeOfDay", _fields(hours="int32", minutes="int32", seconds="int32", nanos="int32")),
+    ProtobufMessage("google.type.Money", _fields(currency_code="string", units="int64", nanos="int32")),
 )
 #: Messages and enums by full name.
 WELL_KNOWN: Final = {message.name: message for message in _MESSAGES}

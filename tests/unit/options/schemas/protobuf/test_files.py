@@ -66,6 +66,21 @@ def assert_same_as_protoc(text: str, message: str = "") -> None:
     assert again.root.fields == own.root.fields
 
 
+def test_what_confluent_s_serializers_leave_out_of_the_references_is_known() -> None:
+    text = """
+    syntax = "proto3";
+    import "confluent/type/decimal.proto";
+    import "google/type/date.proto";
+    message Flight { confluent.type.Decimal price = 1; google.type.Date day = 2; Money fee = 3; }
+    message Money { int64 cents = 1; }
+    """
+    schema = parse_protobuf([text], "Money")
+    assert schema.message == "Money"
+    fields = parse_protobuf([text], "Flight").root.fields
+    assert [field.type_name for field in fields] == ["confluent.type.Decimal", "google.type.Date", "Money"]
+    assert [field.name for field in schema.messages["google.type.Date"].fields] == ["year", "month", "day"]
+
+
 def test_all_of_the_grammar_is_read_as_protoc_reads_it() -> None:
     text = EVERYTHING.replace("option deprecated_legacy_json_field_conflicts = true;", "")
     assert_same_as_protoc(text.replace(' [declaration = { number: 100, full_name: ".a.b.ext", type: "int32" }]', ""))
