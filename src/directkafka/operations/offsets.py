@@ -102,15 +102,15 @@ def look_at_pipeline(pipeline: str, source: SourceOptions | None, stores: Sequen
         return until_current(lambda: _look(pipeline, source, stores, cluster))
 
 
-def until_current(look: Callable[[], T]) -> T:
+def until_current(ask: Callable[[], T]) -> T:
     """What a look at the log gives, from a new one where records or topics have gone between its questions.
 
     Args:
-        look: asks for offsets, and then for records at them.
+        ask: asks for offsets, and then for records at them.
     """
     return tenacity.Retrying(
         stop=tenacity.stop_after_attempt(_ATTEMPTS_MAX), retry=tenacity.retry_if_exception(_is_outdated), reraise=True
-    )(look)
+    )(ask)
 
 
 def _look(pipeline: str, source: SourceOptions, stores: Sequence[Store], cluster: SourceCluster) -> PipelineSnapshot:

@@ -1,4 +1,4 @@
-"""What a reset changes in one store, and topics that are not those that were read. Pure."""
+"""Changes that a reset makes in one store, and topics that are not those that were read. Pure."""
 
 from __future__ import annotations
 

@@ -119,10 +119,10 @@ def waits(monkeypatch: pytest.MonkeyPatch) -> list[Any]:
 @pytest.mark.parametrize("batch_ids", [(5, 4), (7, 5)], ids=["between two commits", "two batches apart"])
 def test_a_look_at_a_driver_that_is_at_work_is_taken_again(batch_ids: tuple[int, int], waits: list[Any]) -> None:
     group = two_stores(World(), *batch_ids)
-    (_, one), (second, _) = _entries(group)
-    waits.append(lambda: setattr(second, "entry", one))
+    (_, newest), (second, _) = _entries(group)
+    waits.append(lambda: setattr(second, "entry", newest))
     assert group.peek().behind == ()
-    assert [entry for _, entry in group.known()] == [one, one]
+    assert [entry for _, entry in group.known()] == [newest, newest]
 
 
 def test_stores_that_stay_apart_are_told_of(waits: list[Any]) -> None:
