@@ -197,7 +197,7 @@ class Program:
     def _enum(self, name: str) -> tuple[int, int]:
         """Where an enum's names are, sorted by their numbers, and how many."""
         if name not in self._names:
-            values = sorted(self._schema.enums[name].values)
+            values = sorted(self._schema.enums[name].name_by_number().items())
             self._names[name] = (
                 self._placed([each for number, text in values for each in (number, *self._constant(text))]),
                 len(values),
@@ -208,8 +208,8 @@ class Program:
         if field.has_presence or field.kind in (MESSAGE, GROUP):
             return [START_NULL, node, 0, 0]
         if field.kind == ENUM:
-            values = dict(self._schema.enums[field.type_name].values)
-            return [START_TEXT, node, *self._constant(values.get(0, "0"))]
+            names = self._schema.enums[field.type_name].name_by_number()
+            return [START_TEXT, node, *self._constant(names.get(0, "0"))]
         return [START_TEXT if field.kind in _TEXTS else START_ZERO, node, 0, 0]
 
     def _block(self, fields: list[list[int]], paths: list[str], starts: list[list[int]]) -> tuple[int, list[list[int]]]:

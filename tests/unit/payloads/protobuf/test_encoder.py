@@ -177,3 +177,16 @@ def test_of_a_slice_only_its_own_elements_are_encoded() -> None:
         assert ProtobufDecoder(schema).decode(encoder.encode(part)).to_pylist() == part.to_pylist()
     large = pa.array([{"legs": [{"to": "x" * 1000, "delays": []}] * 1000, "by_name": []}, days[1]], kind)
     assert len(encoder.encode(large.slice(1))[0].as_py()) < 1000
+
+
+def test_each_name_of_an_enum_s_number_can_be_written_and_the_first_is_read() -> None:
+    text = """
+    syntax = "proto3";
+    message Flight { Kind kind = 1; }
+    enum Kind { option allow_alias = true; NONE = 0; FREIGHT = 3; CARGO = 3; EMPTY = 0; }
+    """
+    schema = parse_protobuf([text], "Flight")
+    kind = pa.struct([("kind", pa.string())])
+    rows = pa.array([{"kind": name} for name in ("CARGO", "FREIGHT", "NONE", "EMPTY")], kind)
+    again = ProtobufDecoder(schema).decode(ProtobufEncoder(schema, kind).encode(rows)).to_pylist()
+    assert [row["kind"] for row in again] == ["FREIGHT", "FREIGHT", "NONE", "NONE"]

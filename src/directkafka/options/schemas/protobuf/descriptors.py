@@ -89,10 +89,8 @@ class _Collected:
             self.add_enum(_fields(enum), name)
 
     def add_enum(self, descriptor: dict[int, list[Any]], scope: str) -> None:
-        values: dict[int, str] = {}
-        for value in map(_fields, _messages(descriptor, 2)):
-            values.setdefault(_signed(_number(value, 2)), _text(value, 1))
-        self.enums.append(ProtobufEnum(_full(scope, _text(descriptor, 1)), tuple(values.items())))
+        values = [(_signed(_number(value, 2)), _text(value, 1)) for value in map(_fields, _messages(descriptor, 2))]
+        self.enums.append(ProtobufEnum(_full(scope, _text(descriptor, 1)), tuple(values)))
 
 
 def _field(descriptor: dict[int, list[Any]], presence: Features, oneofs: list[str]) -> ProtobufField:

@@ -209,7 +209,7 @@ class _Parser:
         return ProtobufField(name, number, MESSAGE, f".{entry}", is_repeated=True)
 
     def _enum(self, scope: str) -> None:
-        name, values = self._taken_name(), dict[int, str]()
+        name, values = self._taken_name(), list[tuple[int, str]]()
         self._expect("{")
         while self._next.text != "}":
             word = self._taken().text
@@ -220,11 +220,11 @@ class _Parser:
                 self._pass_over()
             elif word != ";":
                 self._expect("=")
-                values.setdefault(self._integer(), word)
+                values.append((self._integer(), word))
                 self._field_features()
                 self._expect(";")
         self._taken()
-        self._enums.append(ProtobufEnum(f"{scope}.{name}" if scope else name, tuple(values.items())))
+        self._enums.append(ProtobufEnum(f"{scope}.{name}" if scope else name, tuple(values)))
 
     def _field_features(self) -> Features:
         """The options behind a field's number."""

@@ -67,10 +67,14 @@ class ProtobufMessage:
 
 @dataclass(frozen=True, slots=True)
 class ProtobufEnum:
-    """An enum: its full name, and the name of each number; of several names the first."""
+    """An enum: its full name, and its numbers with their names, in the file's order; a number may have several."""
 
     name: str
     values: tuple[tuple[int, str], ...] = ()
+
+    def name_by_number(self) -> dict[int, str]:
+        """Of several names the first."""
+        return dict(reversed(self.values))
 
 
 @dataclass(frozen=True, slots=True)

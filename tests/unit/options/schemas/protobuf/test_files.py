@@ -86,7 +86,8 @@ def test_all_of_the_grammar_is_read_as_protoc_reads_it() -> None:
     assert_same_as_protoc(text.replace(' [declaration = { number: 100, full_name: ".a.b.ext", type: "int32" }]', ""))
     schema = parse_protobuf([EVERYTHING], "Second")
     assert schema.message == "a.b.Second"
-    assert dict(schema.enums["a.b.M.E"].values) == {0: "A", -1: "B"}
+    assert schema.enums["a.b.M.E"].values == ((0, "A"), (-1, "B"), (-1, "B2"))
+    assert schema.enums["a.b.M.E"].name_by_number() == {0: "A", -1: "B"}
     fields = {field.name: field for field in schema.messages["a.b.M"].fields}
     assert (fields["a"].number, fields["expanded"].number) == (16, 17)
     assert fields["q"] == ProtobufField("q", 6, "string", has_presence=True, oneof="o")
