@@ -9,6 +9,7 @@ from directkafka.cli.commands import FormatOption, VerboseOption, YesOption
 from directkafka.cli.env_file import EnvFileOption
 from directkafka.cli.output import Format, print_record, print_records, say, set_up_logging
 from directkafka.cli.target import NameOption, OptionalFileArgument, StoreOption, opened
+from directkafka.errors import OptionError
 
 
 @app.command(
@@ -43,8 +44,12 @@ def resume(  # noqa: PLR0917 - typer gives them by name
 
 
 def _set_paused(file: Path | None, store: str | None, pipeline: str | None, form: Format, *, is_paused: bool) -> None:
+    from directkafka.pipeline.file import is_pipeline
     from directkafka.pipeline.ledger.pause import PAUSE_POLL_S, set_paused
 
+    if pipeline is not None and not is_pipeline(pipeline):
+        reason = f"{pipeline!r} is what the ledger has of a pipeline's pause or replays: name the pipeline itself"
+        raise OptionError(option="--pipeline", reason=reason)
     with opened(file, store, pipeline, has_committed=False) as target:
         has_changed = set_paused(target.unique_stores(), target.pipeline, is_paused=is_paused)
     if has_changed:

@@ -57,7 +57,6 @@ def opened(
         StoreError: a store cannot be read.
     """
     from directkafka.operations.target import target_of_file
-    from directkafka.pipeline.file import check_name
 
     urls = [store] if isinstance(store, str) else [*(store or ())]
     with ExitStack() as ending:
@@ -68,7 +67,6 @@ def opened(
         elif not urls or pipeline is None:
             raise OptionError(option="FILE", reason="name a pipeline file, or --store URL and --pipeline NAME")
         else:
-            check_name(pipeline)
             yield _of_stores(
                 urls, pipeline, bootstrap_server, ending,
                 only_known_partitions=only_known_partitions, has_committed=has_committed,

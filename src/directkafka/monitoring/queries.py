@@ -27,7 +27,7 @@ _STEPS: Final = {
     "commit": ("commitOffsets",),
 }
 
-_JAVA_ADDRESS: Final = re.compile(r"@[0-9a-f]{1,8}\b")
+_JAVA_ADDRESS: Final = re.compile(r"(?<=[\w$])@[0-9a-f]{1,8}(?=$|[\],)(\s])")
 
 
 class QueryStatuses:

@@ -97,6 +97,7 @@ class PipelineTracer:
 
     def on_ended(self, status: PipelineStatus) -> None:
         """See :class:`~directkafka.pipeline.status.StatusListener`."""
+        # It only wakes the thread: where there is no room for it, that is at work, and looks by itself.
         self._put(_Event(status=status, at_ns=time.time_ns(), has_ended=True))
 
     def _put(self, told: _Event) -> None:
@@ -107,21 +108,21 @@ class PipelineTracer:
     def _run(self) -> None:
         while (told := self._queue.get()) is not None:
             try:
-                if told.has_ended:
-                    self._close(told.status)
-                elif told.report is not None:
+                if told.report is not None:
                     self._trace_batch(told.status, told.report, told.at_ns)
-                else:
+                elif not told.has_ended:
                     self._trace_failure(told)
             except Exception:
                 log.warning("no span was made of what %s has told", told.status.view.pipeline, exc_info=True)
-        for status in list(self._clusters):
-            self._close(status)
-
-    def _close(self, status: PipelineStatus) -> None:
-        cluster = self._clusters.pop(status, None)
-        if cluster is not None:
+            if self._queue.empty():
+                self._close_ended()
+        for cluster in self._clusters.values():
             cluster.close()
+
+    def _close_ended(self) -> None:
+        """Give back the connections of runs that have ended."""
+        for status in [status for status in self._clusters if status.view.step is Step.ENDED]:
+            self._clusters.pop(status).close()
 
     def _trace_batch(self, status: PipelineStatus, report: BatchReport, end_ns: int) -> None:
         attributes = {**_common(status, report.ranges), **_of_batch(report)}

@@ -12,8 +12,6 @@ import logging
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field, fields, replace
-from numbers import Real
-from os import PathLike
 from typing import Any, Final, Literal
 
 from directkafka.errors import OptionError
@@ -261,7 +259,7 @@ class RawOptions:
                 mistakes.add(OptionError(option=prefix + name, reason=reason, where=where))
             texts[lowered] = _text(value)
             fault = fault_of_text(name) or fault_of_text(texts[lowered])
-            if not isinstance(value, str | Real | PathLike):
+            if value is None or (isinstance(value, Mapping | Sequence) and not isinstance(value, str)):
                 fault = f"expected a text, a number, True, False or a path, found {type(value).__name__}"
             if fault:
                 mistakes.add(OptionError(option=prefix + name, reason=fault, where=where))
@@ -288,8 +286,9 @@ class RawOptions:
         """
         name = self.name_of(spec)
         text = "" if name is None else self.texts[name.lower()].strip()
+        same = str.lower if spec.choices else str
         for other in spec.aliases:
-            if name is not None and self.texts.get(other.lower(), text).strip() != text:
+            if name is not None and same(self.texts.get(other.lower(), text).strip()) != same(text):
                 raise self.error(other, f"means the same as {self.prefix}{name}, and says something else")
         if spec.kind in ("text", "secret") and (fault := fault_of_text(text, bytes_max=spec.bytes_max)):
             raise self.error(name or spec.name, fault)

@@ -12,7 +12,8 @@ from tests.real.cli.conftest import Command, Outcome
 
 from directkafka import DuckDBSink, PostgresSink, SQLiteSink
 from directkafka.errors import FencedError
-from directkafka.pipeline.ledger.pause import Pause
+from directkafka.operations.drop import drop
+from directkafka.pipeline.ledger.pause import Pause, set_paused
 from directkafka.sinks.api import LedgerEntry, Store
 from directkafka.testing.store_contract import Job
 
@@ -107,6 +108,31 @@ def test_a_store_and_a_name_are_enough(world: World, command: Command) -> None:
     assert (record["pipeline"], record["paused"]) == ("flights", True)
     assert command("drop", *named, "--yes")[0] == 0
     assert [entry is None for entry in world.entries("flights")] == [False, True]
+
+
+def test_a_pause_of_a_pipeline_that_never_ran_is_ended_in_its_store(world: World, command: Command) -> None:
+    named = ("--store", f"sqlite:{world.folder / 'flights.db'}", "--pipeline")
+    assert command("resume", *named, "trains")[0] == 2
+    with closing(SQLiteSink(world.folder / "flights.db", "flights").store) as store:
+        assert set_paused([store], "trains", is_paused=True)
+    code, _, messages = command("resume", *named, "trains.paused")
+    assert code == 2
+    assert "'trains.paused' is what the ledger has of a pipeline's pause or replays" in messages
+    assert command("resume", *named, "trains")[1].startswith("trains is resumed")
+    code, _, messages = command("resume", *named, "trains")
+    assert code == 2
+    assert "trains.paused" not in messages
+
+
+def test_a_drop_fences_a_driver_also_where_it_has_not_committed_yet(world: World) -> None:
+    """It has fenced a store that is new to the pipeline, and is about to have it join where the others stand."""
+    new = SQLiteSink(world.folder / "new.db", "flights").store
+    driver = Job(new).start()
+    with closing(new):
+        drop([world.stores[0], SQLiteSink(world.folder / "new.db", "flights").store], "flights")
+        with pytest.raises(FencedError):
+            driver.run()
+    assert world.entries("flights")[0] is None
 
 
 def test_a_look_at_a_drop_says_what_goes_and_changes_nothing(world: World) -> None:

@@ -10,6 +10,7 @@ from collections.abc import Callable, Iterable
 from contextlib import closing
 from dataclasses import replace
 from pathlib import Path
+from typing import Any
 
 import pytest
 from confluent_kafka import Producer
@@ -217,6 +218,27 @@ def test_a_store_and_a_name_say_as_much_as_the_file(world: World) -> None:
         assert [without_age(json.loads(line)) for line in out.splitlines()] == [
             without_age(record) for record in world.records(command)
         ]
+
+
+def test_a_limit_that_cannot_be_looked_at_is_refused(world: World) -> None:
+    world.commit(4, 5, 0)
+    named = ("--store", f"sqlite:{world.folder / 'flights.db'}", "--pipeline", "flights")
+    for limit in (("--max", "1000"), ("--max-seconds", "60")):
+        code, _, err = world.command("lag", *named, *limit)
+        assert code == 2
+        assert "without it no lag is known" in err
+    assert world.command("lag", *named)[0] == 0
+
+
+def test_what_is_committed_while_kafka_is_asked_is_no_lag(world: World, monkeypatch: pytest.MonkeyPatch) -> None:
+    snapshot = SourceCluster.snapshot
+
+    def slow(cluster: SourceCluster, **options: Any) -> Any:
+        world.commit(10, 5, 0)
+        return snapshot(cluster, **options)
+
+    monkeypatch.setattr(SourceCluster, "snapshot", slow)
+    assert [record["lag"] for record in world.records("offsets")] == [0, 0, 0]
 
 
 def test_without_brokers_a_ledger_says_how_far_it_is(world: World) -> None:

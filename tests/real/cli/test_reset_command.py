@@ -21,6 +21,9 @@ from tests.waiting import WAIT_S
 from directkafka import SQLiteSink
 from directkafka.errors import FencedError
 from directkafka.offsets import PartitionProgress, TopicPartition
+from directkafka.pipeline.ledger.reset_entry import reset_entry
+from directkafka.pipeline.ledger.store_group import Ledgers
+from directkafka.planning.reset_target import RowsPolicy
 from directkafka.sinks.api import BatchAttempt, LedgerEntry
 from directkafka.testing import KafkaBroker
 
@@ -383,6 +386,51 @@ def test_records_of_a_partition_that_was_never_read_are_lost_as_well(world: Worl
         (1, "lost", 5),
         (None, "lost", 5),
     ]
+
+
+def test_a_topic_that_was_made_again_is_told_of_and_counts_as_a_change(world: World) -> None:
+    with closing(sqlite3.connect(world.folder / "flights.db")) as connection, connection:
+        (text,) = connection.execute("SELECT progress FROM directkafka_ledger").fetchone()
+        progress = [each | {"topic_id": "former", "start": 0, "end": 0} for each in json.loads(text)]
+        connection.execute("UPDATE directkafka_ledger SET progress = ?", [json.dumps(progress)])
+    for told in ("nothing was changed; add --yes", ""):
+        code, _, err = world.run("--to-earliest", *([] if told else ["--yes"]))
+        assert code == 0
+        assert f"topic {world.topic} was made again since the pipeline has read it" in err
+        assert told in err
+    code, _, err = world.run("--to-earliest", "--yes")
+    assert "the pipeline is there already" in err
+    assert "was made again" not in err
+
+
+def test_a_half_done_reset_of_somebody_else_is_not_told_as_one_s_own(
+    world: World, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """It is found behind the fence: the other one has committed in the first of two stores meanwhile."""
+    sink = f"""
+[[sink]]
+type = "sqlite"
+path = "{world.folder}/second.db"
+table = "flights"
+"""
+    world.write(sink=sink)
+    world.commit(*world.ends().values(), database="second.db")
+    fence = Ledgers.fence
+
+    def overtaken(ledgers: Ledgers) -> None:
+        monkeypatch.setattr(Ledgers, "fence", fence)
+        (store, own), _ = ledgers.known()
+        starts = {each.topic_partition: replace(each, start=2, end=2) for each in own.progress}
+        entry = reset_entry(own, starts, RowsPolicy.KEEP)
+        generation = store.store.fence("flights")
+        store.store.commit(replace(entry, generation=generation), previous=own)
+        fence(ledgers)
+
+    monkeypatch.setattr(Ledgers, "fence", overtaken)
+    code, _, err = world.run("--to-offset", "4", "--yes")
+    assert code == 0
+    assert "an earlier reset was ended between two stores" in err
+    assert [set(world.ends(database).values()) for database in ("flights.db", "second.db")] == [{2}, {2}]
 
 
 def test_a_partition_that_kafka_has_no_longer_is_named_and_stays(world: World) -> None:

@@ -78,6 +78,8 @@ def test_of_two_sources_with_one_partition_the_one_that_is_behind_counts() -> No
 def test_a_table_s_name_has_no_address_of_java_s() -> None:
     report = report_of(progress(0, sink={"description": "org.apache.spark.KafkaTable@4a5c567b", "numOutputRows": 1}))
     assert report.rows == {"org.apache.spark.KafkaTable": 1}
+    path = {"description": "FileSink[/mnt/team@cafe/out]", "numOutputRows": 1}
+    assert report_of(progress(0, sink=path)).rows == {"FileSink[/mnt/team@cafe/out]": 1}
 
 
 @pytest.mark.parametrize("name", ["flights", None, "as the user calls it"])

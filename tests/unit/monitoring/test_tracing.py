@@ -6,6 +6,7 @@ import sys
 import threading
 from collections.abc import Iterator, Sequence
 from importlib import util
+from typing import Any
 
 import pytest
 from opentelemetry import trace
@@ -17,6 +18,7 @@ from tests.waiting import until
 
 import directkafka
 from directkafka.errors import OptionError
+from directkafka.monitoring import tracing
 from directkafka.monitoring.traces import is_asked_for
 from directkafka.monitoring.tracing import LINKS_MAX, PipelineTracer, links_of
 from directkafka.offsets import OffsetRange
@@ -84,6 +86,29 @@ def test_a_batch_is_a_span_with_its_steps_below_it(traced: Traced) -> None:
         assert (step.start_time, step.end_time) == (at, at + took_ms * MS)
         at += took_ms * MS
     assert spans == {}
+
+
+def test_the_connections_of_a_run_go_with_it(traced: Traced, monkeypatch: pytest.MonkeyPatch) -> None:
+    closed: list[str] = []
+
+    class Cluster:
+        def __init__(self, source: Any) -> None: ...
+
+        def first_headers(self, _: Any) -> list[Any]:
+            return []
+
+        def close(self) -> None:
+            closed.append("closed")
+
+    monkeypatch.setattr(tracing, "SourceCluster", Cluster)
+    source: Any = "source"
+    status = PipelineStatus("flights", [source])
+    status.started()
+    status.committed(report(OffsetRange("air", 2, 0, 10)), {})
+    traced.spans(4)
+    assert closed == []
+    status.ended()
+    until(lambda: closed == ["closed"], "the connections stay open", 30)
 
 
 def test_a_batch_of_several_topics_names_them_all(traced: Traced) -> None:

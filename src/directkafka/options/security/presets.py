@@ -58,7 +58,9 @@ def with_presets(given: RawOptions) -> RawOptions:
             reason = "takes a role; write role_arn into a profile of ~/.aws/config, and name it with awsProfileName"
             raise given.error(setting, reason)
         if handler in _HANDLERS:
-            rest = {name: text for name, text in given.texts.items() if name != setting}
+            # The class says which mechanism it is for, whatever else does.
+            dropped = {setting, *SASL_MECHANISM.aliases}
+            rest = {name: text for name, text in given.texts.items() if name not in dropped}
             given = given.with_texts({**rest, **_HANDLERS[handler]})
     if not given.has(PRESET):
         return given

@@ -115,8 +115,6 @@ def _scalar(array: pa.Array, style: JsonStyle) -> pa.Array:
         return array.cast(pa.string())
     if is_bytes(kind):
         return _quoted(base64_texts(array))
-    if pa.types.is_timestamp(kind) or pa.types.is_date32(kind):
-        array = _checked_time(array)
     text = _plain(array, style)
     if is_text(kind):
         return _quoted(_escaped(text))
@@ -144,7 +142,13 @@ def _checked_time(array: pa.Array) -> pa.Array:
 
 
 def _plain(array: pa.Array, style: JsonStyle) -> pa.Array:
-    """Values as texts without quotes."""
+    """Values as texts without quotes.
+
+    Raises:
+        pyarrow.ArrowInvalid: a date or a time has none.
+    """
+    if pa.types.is_timestamp(array.type) or pa.types.is_date32(array.type):
+        array = _checked_time(array)
     text = pc.cast(array, pa.string())
     return _as_java(array, text) if style.is_java and pa.types.is_floating(array.type) else text
 

@@ -139,7 +139,8 @@ class _Message:
             inner, is_packed, first = outer, False, 0
             if field.is_repeated or field.is_map:
                 # The elements of these rows alone: a batch that is too large is encoded by halves.
-                first, behind = (int(outer.offsets[index].as_py()) for index in (0, len(outer)))
+                # (A list without rows may have no offsets at all.)
+                first, behind = (int(outer.offsets[row].as_py()) for row in (0, len(outer))) if len(outer) else (0, 0)
                 inner = (_entries(outer) if field.is_map else outer.values).slice(first, behind - first)
                 is_packed = field.operation not in (op.BYTES, op.GROUP)
             made = field.prepare(pa.concat_arrays([inner]) if inner.offset else inner)

@@ -10,7 +10,7 @@ from __future__ import annotations
 import json
 import os
 from collections.abc import Iterator, Mapping, Sequence
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Protocol
@@ -154,18 +154,22 @@ class DeltaLog:
     def sync(self, before: int, *, with_files: bool = False) -> None:
         """Make the commits after a version survive a power cut; delta-rs does not.
 
-        The log up to that version is synced too: others may have written it, and without it ours cannot be read.
+        What readers need of the log up to that version is synced too, once: others may have written it, and without it
+        ours cannot be read. That is the newest checkpoint, and the versions behind it.
 
         Args:
             before: the version.
             with_files: sync the files that the commits behind it add, too.
         """
         with translated(self.label):
-            for earlier in range(before, self._synced_version, -1):
-                if not (path := self._path(earlier)).exists():
-                    # Cleaned up, and so is all before it.
-                    break
-                sync_file(path)
+            checkpoint = self._checkpoint_version()
+            if checkpoint > self._synced_version:
+                for path in (self.folder / "_delta_log").glob(f"{checkpoint:020d}.checkpoint*"):
+                    sync_file(path)
+            for earlier in range(before, max(self._synced_version, checkpoint), -1):
+                # Others may clean the log up meanwhile.
+                with suppress(FileNotFoundError):
+                    sync_file(self._path(earlier))
             version = before + 1
             while (path := self._path(version)).exists():
                 for name in _added_files(path) if with_files else ():
@@ -176,6 +180,14 @@ class DeltaLog:
                 sync_directory(self.folder)
             sync_directory(path.parent)
             self._synced_version = version - 1
+
+    def _checkpoint_version(self) -> int:
+        """The version of the newest checkpoint; -1 without one."""
+        try:
+            checkpoint = json.loads((self.folder / "_delta_log" / "_last_checkpoint").read_bytes())
+            return int(checkpoint["version"])
+        except (OSError, ValueError, TypeError, LookupError):
+            return -1
 
     def _sync_added(self, name: str) -> None:
         try:

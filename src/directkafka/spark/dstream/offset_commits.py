@@ -83,7 +83,9 @@ class GroupCommits:
             _answer(late, OffsetsNotCommittedError(offsets=_shown(late.offsets)))
 
     def flush(self, timeout_s: float = FLUSH_S) -> bool:
-        """Wait until all that is queued is committed or refused, and told; from a callback, not for that one.
+        """Wait until all that is queued is committed or refused, and told.
+
+        From a callback it does not wait: nothing else can be committed meanwhile.
 
         Args:
             timeout_s: how long at most, in seconds.

@@ -84,7 +84,8 @@ def test_a_year_that_no_text_has_is_refused(kind: pa.DataType) -> None:
     days = 60_000 * 365
     number = days if pa.types.is_date32(kind) else days * 86_400 * 10**6
     column = pa.array([number], pa.int32() if pa.types.is_date32(kind) else pa.int64()).cast(kind)
-    for rows in (column, pa.StructArray.from_arrays([column], names=["at"])):
+    by_time = pa.MapArray.from_arrays([0, 1], column, pa.array([1]))
+    for rows in (column, pa.StructArray.from_arrays([column], names=["at"]), by_time):
         with pytest.raises(pa.ArrowInvalid, match="is of a year that no text has"):
             json_texts(rows)
 

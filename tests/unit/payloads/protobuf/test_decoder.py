@@ -208,6 +208,16 @@ def test_a_null_of_a_message_counts_for_each_of_its_columns() -> None:
     assert decoder.problems == {0: "i: the record begins more than 4000000 values, most of them empty"}
 
 
+def test_a_message_that_is_there_counts_its_columns_no_more_than_twice() -> None:
+    fields = " ".join(f"int64 f{number} = {number + 1};" for number in range(100))
+    text = (
+        HEAD + f"message M {{ repeated Inner i = 1; }} message Inner {{ Wide wide = 1; }} message Wide {{ {fields} }}"
+    )
+    decoder = decoder_of(text)
+    decoder.decode(pa.array([b"\x0a\x04\x0a\x02\x08\x01" * 15_000], pa.binary()))
+    assert not decoder.problems
+
+
 def test_no_column_is_for_a_message_that_contains_itself() -> None:
     text = HEAD + "message M { int32 a = 1; repeated Node nodes = 2; } message Node { Node next = 1; }"
     with pytest.raises(ValueError, match=r"at nodes\.next: Node contains itself"):

@@ -135,6 +135,25 @@ def test_versions_of_others_below_a_batch_are_synced_with_it_once(
     assert sorted(versions) == [f"{version:020d}.json" for version in range(DeltaTable(folder).version() + 1)]
 
 
+def test_of_what_lies_below_a_checkpoint_the_checkpoint_is_synced(
+    folder: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    sink, job = start(folder)
+    for number in range(3):
+        job.run((sink, [[(number, 1)]]))
+    table = DeltaTable(folder)
+    table.create_checkpoint()
+    job.run((sink, [[(9, 1)]]))
+    synced: list[str] = []
+    monkeypatch.setattr(delta_table, "sync_file", lambda path: synced.append(path.name))
+    durable = DeltaSink(folder)
+    durable.check(SCHEMA)
+    Job(durable.store).start()
+    versions = {int(name[:20]) for name in synced if name.endswith(".json")}
+    assert versions == {table.version() + 1, table.version() + 2}
+    assert f"{table.version():020d}.checkpoint.parquet" in synced
+
+
 @pytest.mark.parametrize("stopped", ["before delta-rs looks at the log", "after it has looked"])
 def test_a_driver_whose_versions_log_was_cleaned_up_lands_nothing(
     stopped: str, folder: Path, monkeypatch: pytest.MonkeyPatch

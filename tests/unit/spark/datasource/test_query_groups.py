@@ -142,3 +142,20 @@ def test_a_session_whose_jvm_is_gone_is_over() -> None:
 
     spark: Any = Gone()
     assert QueryGroups(spark).is_over()
+
+
+def test_observers_hear_of_a_query_that_has_nothing_to_do(
+    listener: QueryGroups, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    heard: list[Any] = []
+
+    class Observer:
+        def on_idle(self, query: Mapping[str, Any], sources: Any) -> None:
+            heard.append((query, sources))
+
+    observers: list[Any] = [Observer()]
+    monkeypatch.setattr(query_groups, "_observers", observers)
+    monkeypatch.setattr(query_groups, "_sources_of", lambda _: {"source": "its options"})
+    listener._spark._jsparkSession = Called(streamingQuery=Called(name="flights"))  # type: ignore[misc]
+    listener.onQueryIdle(Called(id="query", runId="run 1"))
+    assert heard == [({"id": "query", "name": "flights"}, ["its options"])]

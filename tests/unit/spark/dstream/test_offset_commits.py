@@ -148,6 +148,17 @@ def test_an_error_that_is_not_ours_is_told_and_the_next_commit_goes(group: Group
     assert nothing is None
 
 
+def test_a_flush_ends_behind_the_callbacks_and_in_one_at_once(group: Group) -> None:
+    called: list[bool] = []
+
+    def flush(*_: object) -> None:
+        called.append(group.commits.flush(timeout_s=20))
+
+    group.commits.add(Queued({PARTITION: 10}, flush, None))
+    assert group.commits.flush(timeout_s=20)
+    assert called == [True]
+
+
 def test_a_callback_that_raises_stops_nothing(group: Group) -> None:
     def fail(*_: object) -> None:
         raise RuntimeError("the user's own")

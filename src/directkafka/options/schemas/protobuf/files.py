@@ -19,6 +19,7 @@ from directkafka.options.schemas.protobuf.schema import (
     ENUM,
     GROUP,
     MESSAGE,
+    NOT_REFERRED_TO,
     NUMBER_MAX,
     SCALARS,
     Declarations,
@@ -87,6 +88,8 @@ class _Linker:
     def __init__(self, files: Sequence[Declarations]) -> None:
         self._files = files
         self._messages, self._enums = dict(WELL_KNOWN), dict(WELL_KNOWN_ENUMS)
+        #: Known ones that a file may declare all the same.
+        self._undeclared = set(NOT_REFERRED_TO)
         for file in files:
             for message in _not_known(file.messages):
                 self._check_new(message.name)
@@ -98,8 +101,9 @@ class _Linker:
                 self._enums[enum.name] = enum
 
     def _check_new(self, name: str) -> None:
-        if name in self._messages or name in self._enums:
+        if (name in self._messages or name in self._enums) and name not in self._undeclared:
             raise ValueError(f"the schema: {name} is declared twice")
+        self._undeclared.discard(name)
 
     def linked(self) -> tuple[dict[str, ProtobufMessage], dict[str, ProtobufEnum]]:
         for file in self._files:
@@ -146,7 +150,7 @@ _Named = TypeVar("_Named", ProtobufMessage, ProtobufEnum)
 
 def _not_known(declared: Sequence[_Named]) -> list[_Named]:
     """Without what is well known, which may be among files too."""
-    known = WELL_KNOWN.keys() | WELL_KNOWN_ENUMS.keys()
+    known = (WELL_KNOWN.keys() | WELL_KNOWN_ENUMS.keys()) - NOT_REFERRED_TO
     return [message_or_enum for message_or_enum in declared if message_or_enum.name not in known]
 
 

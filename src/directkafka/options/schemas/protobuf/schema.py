@@ -25,7 +25,11 @@ ENUM: Final = "enum"
 NUMBER_MAX: Final = (1 << 29) - 1
 #: Of a name with those of what is around it.
 NAME_CHARACTERS_MAX: Final = 1_000
-_WELL_KNOWN: Final = ("google.protobuf.", "google.type.", "confluent.type.")
+_WELL_KNOWN: Final = "google.protobuf."
+#: Messages that Confluent's serializers know, and leave out of a schema's references (``ProtobufSchema.java``).
+NOT_REFERRED_TO: Final = frozenset(
+    {"confluent.type.Decimal", "google.type.Date", "google.type.TimeOfDay", "google.type.Money"}
+)
 
 
 @dataclass(frozen=True, slots=True)
@@ -132,7 +136,7 @@ class ProtobufSchema:
         Raises:
             ValueError: there is none, or several are called so.
         """
-        own = [known for known in self.messages if not known.startswith(_WELL_KNOWN)]
+        own = [known for known in self.messages if not known.startswith(_WELL_KNOWN) and known not in NOT_REFERRED_TO]
         matching_names = [known for known in own if known == name or known.endswith(f".{name}")]
         chosen = [name] if name in self.messages else matching_names
         if len(chosen) != 1:

@@ -223,7 +223,8 @@ def _open(nodes: Any, program: Any, frames: Any, state: State, row: int, constan
         return State(state.message, state.row, at, state.end, line, state.depth, state.group)
     inner, node = program[line + FIRST], program[line + NODE]
     # What is begun costs memory, and a record of few bytes may begin much: frames[0] counts it.
-    frames[0] += program[inner + START_COLUMNS]
+    # A list's element counts all its columns; a message in it, whose columns were counted, what it has itself.
+    frames[0] += program[inner + START_COLUMNS] if program[line + LIST] >= 0 else program[inner + START_COUNT]
     if frames[0] > STARTS_MAX:
         return State(state.message, state.row, TOO_MANY, state.end, line, state.depth, state.group)
     # One message may stand in several pieces: the first one begins it.

@@ -81,6 +81,15 @@ def test_what_confluent_s_serializers_leave_out_of_the_references_is_known() -> 
     assert [field.name for field in schema.messages["google.type.Date"].fields] == ["year", "month", "day"]
 
 
+def test_a_file_may_declare_what_is_known_without_it() -> None:
+    text = 'syntax = "proto3"; package google.type; message Money { int64 cents = 1; } message Color { int32 red = 1; }'
+    schema = parse_protobuf([text])
+    assert (schema.message, [field.name for field in schema.root.fields]) == ("google.type.Money", ["cents"])
+    assert parse_protobuf([text], "Color").message == "google.type.Color"
+    with pytest.raises(ValueError, match=r"google.type.Money is declared twice"):
+        parse_protobuf([text.replace("Color", "Money")])
+
+
 def test_all_of_the_grammar_is_read_as_protoc_reads_it() -> None:
     text = EVERYTHING.replace("option deprecated_legacy_json_field_conflicts = true;", "")
     assert_same_as_protoc(text.replace(' [declaration = { number: 100, full_name: ".a.b.ext", type: "int32" }]', ""))
