@@ -230,6 +230,7 @@ def test_topics_that_a_pattern_finds_after_a_restart_are_read_from_their_start_t
     assert reader.partitions({}, {}) == []
     cluster.has({0: 5})
     start = reader.latestOffset({}, ALL)
+    assert start == {"flights": {"0": 0}}
     assert reader.latestOffset(start, ALL) == {"flights": {"0": 5}}
 
 
