@@ -31,10 +31,19 @@ def running(process: Process) -> Iterator[Process]:
         process.clean_up()
 
 
-def child_that_runs(program: str) -> psutil.Process:
-    """The one process below this one that has the program among its arguments."""
-    (process,) = [child for child in psutil.Process().children(recursive=True) if program in _arguments(child)]
+def child_that_runs(program: str, *, below: int | None = None) -> psutil.Process:
+    """The one process below another one, or below this one, that has the program among its arguments."""
+    children = psutil.Process(below).children(recursive=True)
+    (process,) = [child for child in children if program in arguments_of(child)]
     return process
+
+
+def arguments_of(process: psutil.Process) -> list[str]:
+    """Its command and arguments; nothing where it has just ended."""
+    try:
+        return process.cmdline()
+    except psutil.NoSuchProcess:
+        return []
 
 
 def suspend(process: psutil.Process) -> None:
@@ -53,10 +62,3 @@ def wait_until_stopped(process: psutil.Process) -> None:
     while process.status() != psutil.STATUS_STOPPED:
         assert time.monotonic() < deadline, f"process {process.pid} has not stopped within {_STOP_S_MAX:g} s"
         time.sleep(0.001)
-
-
-def _arguments(process: psutil.Process) -> list[str]:
-    try:
-        return process.cmdline()
-    except psutil.Error:  # it has ended
-        return []

@@ -16,6 +16,7 @@ from typing import TYPE_CHECKING, Any, Literal
 
 import duckdb
 import psutil
+from tests.processes import arguments_of
 
 if TYPE_CHECKING:
     from directkafka.sinks.embedded.sink import EmbeddedSink
@@ -29,7 +30,7 @@ LOCK_TIMEOUT_S = 60.0
 def file_process(driver: int) -> psutil.Process:
     """The process that opens a driver's files."""
     name = "directkafka.sinks.embedded.file.process"
-    (process,) = [child for child in psutil.Process(driver).children() if name in child.cmdline()]
+    (process,) = [child for child in psutil.Process(driver).children() if name in arguments_of(child)]
     return process
 
 

@@ -25,6 +25,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 from pyspark.sql import SparkSession
 from tests.chaos.local_cluster import local_cluster, wait_for_executors
+from tests.processes import arguments_of
 
 import directkafka as dk
 from directkafka.sinks.api import BatchAttempt, TaskReport
@@ -42,15 +43,8 @@ def executors() -> list[psutil.Process]:
     return [
         process
         for process in processes
-        if process.is_running() and "CoarseGrainedExecutorBackend" in " ".join(cmdline(process))
+        if process.is_running() and "CoarseGrainedExecutorBackend" in " ".join(arguments_of(process))
     ]
-
-
-def cmdline(process: psutil.Process) -> list[str]:
-    try:
-        return process.cmdline()
-    except (psutil.NoSuchProcess, psutil.ZombieProcess):
-        return []
 
 
 def transform(batch: pa.RecordBatch) -> pa.RecordBatch:
@@ -78,7 +72,7 @@ class KillsItsExecutor:
         next(
             process
             for process in psutil.Process().parents()
-            if "CoarseGrainedExecutorBackend" in " ".join(cmdline(process))
+            if "CoarseGrainedExecutorBackend" in " ".join(arguments_of(process))
         ).kill()
         # The worker outlives its executor for a moment, and nobody hears what it says.
         return report

@@ -12,7 +12,7 @@ import psycopg
 import pytest
 from psycopg import conninfo
 from tests.chaos.pipelines import PARTITIONS, produce_numbers
-from tests.processes import suspend
+from tests.processes import arguments_of, suspend
 from tests.real.monitoring.conftest import Web
 from tests.real.pipeline.conftest import COUNT, World
 from tests.real.proxy import TcpProxy
@@ -109,7 +109,7 @@ def test_a_worker_that_stands_still_is_a_stall_with_its_step(world: World, web: 
         until(lambda: world.query("SELECT to_regclass('records')") != [(None,)], "its table")
         until(lambda: len(world.numbers()) == COUNT, "the rows")
         for child in psutil.Process().children(recursive=True):
-            if "python" in child.name() and any("daemon" in argument for argument in child.cmdline()):
+            if any("daemon" in argument for argument in arguments_of(child)) and "python" in child.name():
                 suspend(child)
                 stopped.append(child)
         assert stopped

@@ -16,6 +16,7 @@ from pathlib import Path
 
 import psutil
 import pytest
+from tests.processes import arguments_of
 from tests.waiting import until
 
 from directkafka.testing import KafkaBroker
@@ -56,10 +57,7 @@ table = "numbers"
 
 def command_line(process: psutil.Process) -> str:
     """As ``ps`` shows it; empty when the process has just ended."""
-    try:
-        return " ".join(process.cmdline())
-    except (psutil.NoSuchProcess, psutil.ZombieProcess):
-        return ""
+    return " ".join(arguments_of(process))
 
 
 class Command:

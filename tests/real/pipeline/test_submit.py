@@ -16,6 +16,7 @@ from urllib.request import urlopen
 import psutil
 import pytest
 from confluent_kafka import Producer
+from tests.processes import child_that_runs
 from tests.real.cli.test_run_command import FILE
 from tests.real.monitoring.drivers import free_port
 from tests.waiting import WAIT_S, until
@@ -93,10 +94,7 @@ def test_a_run_under_spark_submit_serves_metrics_health_and_the_page(
         assert json.loads(get("/readyz"))["status"] == "ok"
         until(lambda: page_shows(get("/api/pipelines")) == [("flights", 1)], "the page does not show the batch")
         # spark-submit is a JVM; below it is the driver, which people stop.
-        (driver,) = [
-            child for child in psutil.Process(submitted.pid).children(recursive=True) if str(program) in child.cmdline()
-        ]
-        driver.send_signal(signal.SIGTERM)
+        child_that_runs(str(program), below=submitted.pid).send_signal(signal.SIGTERM)
         assert submitted.wait(WAIT_S) == 0, log.read_text()
     finally:
         for process in [*psutil.Process(submitted.pid).children(recursive=True)] if submitted.poll() is None else []:

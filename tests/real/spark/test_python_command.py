@@ -20,6 +20,7 @@ pytestmark = pytest.mark.real
 #: The tests' own Spark has no zip file (``tests/quick_start.py``), so it would show nothing.
 PROGRAM = """
 import json, sys
+from contextlib import suppress
 from pathlib import Path
 
 import psutil
@@ -28,10 +29,11 @@ import directkafka as dk
 
 def daemons():
     for process in psutil.Process().children(recursive=True):
-        command = process.cmdline()
-        if "pyspark.daemon" in command and process.parent().name() == "java":
-            has_arrow = any("libarrow" in library.path for library in process.memory_maps())
-            yield command[-1], [Path(command[-4]).name, has_arrow]
+        with suppress(psutil.NoSuchProcess):
+            command = process.cmdline()
+            if "pyspark.daemon" in command and process.parent().name() == "java":
+                has_arrow = any("libarrow" in library.path for library in process.memory_maps())
+                yield command[-1], [Path(command[-4]).name, has_arrow]
 
 servers, topic = sys.argv[1:]
 builder = SparkSession.builder.master("local[2]").config("spark.ui.enabled", "false")
