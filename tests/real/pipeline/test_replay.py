@@ -108,6 +108,7 @@ def test_letters_in_a_file_are_replayed_into_another_store_and_keep_their_bytes(
     assert sink.recount().rows == 0
 
 
+@pytest.mark.slow
 def test_a_store_that_has_lost_a_batch_of_dead_letters_is_told_of(
     world: World, tmp_path: Path, caplog: pytest.LogCaptureFixture
 ) -> None:
