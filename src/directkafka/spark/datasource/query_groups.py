@@ -137,6 +137,11 @@ def _end_all(owner: int) -> None:
     until_s = time.monotonic() + _EXIT_S
     for query in left:
         query.close(max(0.0, until_s - time.monotonic()))
+    # Also of queries that have ended: what their last batch has read may still be on its way to the group.
+    with _lock:
+        runs = list(_last_runs.values())
+    for run in runs:
+        run.join(max(0.0, until_s - time.monotonic()))
 
 
 class QueryGroups:

@@ -159,3 +159,19 @@ def test_observers_hear_of_a_query_that_has_nothing_to_do(
     listener._spark._jsparkSession = Called(streamingQuery=Called(name="flights"))  # type: ignore[misc]
     listener.onQueryIdle(Called(id="query", runId="run 1"))
     assert heard == [({"id": "query", "name": "flights"}, ["its options"])]
+
+
+def test_the_end_of_the_process_waits_for_what_an_ended_query_has_still_to_tell(
+    listener: QueryGroups, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    told: list[int] = []
+    group = Group(told)
+    start(listener, "run 1", group, monkeypatch)
+    listener.onQueryProgress(progress("run 1", 10))
+    assert group.asked.wait(PATIENCE_S)
+    listener.onQueryTerminated(Called(id="query", runId="run 1"))
+    answer = threading.Timer(0.2, group.may_answer.set)
+    answer.start()
+    query_groups._end_all(os.getpid())
+    assert told == [10]
+    answer.join()
