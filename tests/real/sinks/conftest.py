@@ -1,4 +1,4 @@
-"""What the tests of sinks share: a look into the database, a driver without Spark."""
+"""What the tests of sinks share: a look into the database, a driver without Spark, Kafka as the contract sees it."""
 
 from __future__ import annotations
 
@@ -7,8 +7,10 @@ from typing import Any
 
 import psycopg
 import pytest
+from tests.contract.kafka_harness import KafkaHarness
 
 from directkafka.sinks.postgres.store import PostgresStore
+from directkafka.testing import KafkaBroker
 from directkafka.testing.store_driver import Job
 
 
@@ -16,6 +18,15 @@ from directkafka.testing.store_driver import Job
 def connection(database: str) -> Iterator[psycopg.Connection[Any]]:
     with psycopg.connect(database, autocommit=True) as connection:
         yield connection
+
+
+@pytest.fixture
+def harness(kafka_broker: KafkaBroker) -> Iterator[KafkaHarness]:
+    """Kafka's; a transaction that a test leaves open fails it. Tests of other stores have one of their own."""
+    harness = KafkaHarness(kafka_broker.bootstrap_servers)
+    yield harness
+    harness.close()
+    assert harness.leftovers() == []
 
 
 @pytest.fixture

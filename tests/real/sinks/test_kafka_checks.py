@@ -20,20 +20,11 @@ from directkafka.errors import EnvironmentFaultError, RowRejectedError, StoreUna
 from directkafka.offsets import PartitionProgress
 from directkafka.sinks.kafka import requirements
 from directkafka.sinks.kafka.requirements import VERIFICATION
-from directkafka.testing import KafkaBroker
 from directkafka.testing.store_driver import SCHEMA, Job, seen_soon
 
 pytestmark = pytest.mark.real
 
 WAYS = pytest.mark.parametrize("staged", [False, True], ids=["inline", "by tasks"])
-
-
-@pytest.fixture
-def harness(kafka_broker: KafkaBroker) -> Iterator[KafkaHarness]:
-    harness = KafkaHarness(kafka_broker.bootstrap_servers)
-    yield harness
-    harness.close()
-    assert harness.leftovers() == []
 
 
 def warnings(caplog: pytest.LogCaptureFixture) -> list[str]:

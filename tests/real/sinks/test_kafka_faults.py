@@ -49,14 +49,6 @@ QUICK = {"request.timeout.ms": 3_000, "socket.connection.setup.timeout.ms": 300}
 WAYS = pytest.mark.parametrize("staged", [False, True], ids=["inline", "by tasks"])
 
 
-@pytest.fixture
-def harness(kafka_broker: KafkaBroker) -> Iterator[KafkaHarness]:
-    harness = KafkaHarness(kafka_broker.bootstrap_servers)
-    yield harness
-    harness.close()
-    assert harness.leftovers() == []
-
-
 @dataclass
 class Watched:
     """A driver whose way to the broker goes through a proxy; what is in the topic is read past it."""

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
 from typing import Any
 
 import pytest
@@ -12,20 +11,11 @@ from directkafka.errors import StoreUnavailableError
 from directkafka.kafka.transactions.attempt_fencing import TransactionClaims
 from directkafka.options.client import ClientOptions
 from directkafka.sinks.kafka.ledger_topic import LedgerTopic
-from directkafka.testing import KafkaBroker
 from directkafka.testing.store_driver import Job
 
 pytestmark = pytest.mark.real
 
 PREVIOUS_RECORD_AND_MARKER = 2
-
-
-@pytest.fixture
-def harness(kafka_broker: KafkaBroker) -> Iterator[KafkaHarness]:
-    harness = KafkaHarness(kafka_broker.bootstrap_servers)
-    yield harness
-    harness.close()
-    assert harness.leftovers() == []
 
 
 def remember(monkeypatch: pytest.MonkeyPatch, end: int) -> None:

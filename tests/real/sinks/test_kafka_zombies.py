@@ -22,20 +22,11 @@ from directkafka.errors.kafka import ProducerFencedError, ProducerStateError, Se
 from directkafka.offsets import TopicPartition
 from directkafka.options.client import ClientOptions
 from directkafka.sinks.api import BatchAttempt, LedgerEntry, TaskReport
-from directkafka.testing import KafkaBroker
 from directkafka.testing.store_driver import SCHEMA, Job, Rows, batches_of
 
 pytestmark = pytest.mark.real
 
 WAIT_S = 90.0
-
-
-@pytest.fixture
-def harness(kafka_broker: KafkaBroker) -> Iterator[KafkaHarness]:
-    harness = KafkaHarness(kafka_broker.bootstrap_servers)
-    yield harness
-    harness.close()
-    assert harness.leftovers() == []
 
 
 @dataclass

@@ -198,22 +198,23 @@ def test_a_record_that_begins_too_much_is_told() -> None:
     assert decoder.problems == {0: "i: the record begins more than 4000000 values, most of them empty"}
 
 
+#: A list of messages with one in each that has a hundred columns.
+WIDE_BELOW = (
+    HEAD
+    + "message M { repeated Inner i = 1; } message Inner { Wide wide = 1; } message Wide {"
+    + " ".join(f"int64 f{number} = {number + 1};" for number in range(100))
+    + "}"
+)
+
+
 def test_a_null_of_a_message_counts_for_each_of_its_columns() -> None:
-    fields = " ".join(f"int64 f{number} = {number + 1};" for number in range(100))
-    text = (
-        HEAD + f"message M {{ repeated Inner i = 1; }} message Inner {{ Wide wide = 1; }} message Wide {{ {fields} }}"
-    )
-    decoder = decoder_of(text)
+    decoder = decoder_of(WIDE_BELOW)
     decoder.decode(pa.array([b"\x0a\x00" * 50_000, b"\x0a\x00"], pa.binary()))
     assert decoder.problems == {0: "i: the record begins more than 4000000 values, most of them empty"}
 
 
 def test_a_message_that_is_there_counts_its_columns_no_more_than_twice() -> None:
-    fields = " ".join(f"int64 f{number} = {number + 1};" for number in range(100))
-    text = (
-        HEAD + f"message M {{ repeated Inner i = 1; }} message Inner {{ Wide wide = 1; }} message Wide {{ {fields} }}"
-    )
-    decoder = decoder_of(text)
+    decoder = decoder_of(WIDE_BELOW)
     decoder.decode(pa.array([b"\x0a\x04\x0a\x02\x08\x01" * 15_000], pa.binary()))
     assert not decoder.problems
 
