@@ -1,4 +1,4 @@
-"""Changes that a reset makes in one store, and topics that are not those that were read. Pure."""
+"""Changes that a reset makes in one store, and topics that were deleted and made again. Pure."""
 
 from __future__ import annotations
 
@@ -46,7 +46,7 @@ class StoreChange:
 
         Args:
             ledger, own: the store, and where it stands.
-            entry: the reset's.
+            entry: the reset's ledger entry.
             starts: where the partitions that are reset go on.
             snapshot: the cluster.
         """
@@ -61,14 +61,14 @@ class StoreChange:
 
     @property
     def ranges(self) -> tuple[OffsetRange, ...]:
-        """Both."""
+        """Those that are skipped, then those that are read again."""
         return (*self.skipped, *self.again)
 
 
 def topics_made_again(
     entries: Iterable[LedgerEntry], starts: Mapping[TopicPartition, PartitionProgress], snapshot: ClusterSnapshot
 ) -> list[str]:
-    """The topics of a reset that have another id than those that were read, sorted.
+    """The topics being reset whose id is not the one that was read, sorted. Without an id on either side none is.
 
     Args:
         entries: of the stores.
@@ -88,10 +88,10 @@ def topics_made_again(
 
 
 def check_topics(entries: Sequence[LedgerEntry], snapshot: ClusterSnapshot) -> None:
-    """See that topics are those that were read.
+    """Refuse a topic whose id is not the one in the ledger; one without an id on either side passes.
 
     Raises:
-        OptionError: one is not.
+        OptionError: there is such a topic.
     """
     for progress in (each for entry in entries for each in entry.progress):
         seen = snapshot.partitions.get(progress.topic_partition)

@@ -310,8 +310,8 @@ class Ledgers:
     def peek(self) -> Recovery:
         """What :meth:`read` would find, without a fence: for a look that must not disturb a running driver.
 
-        A driver that is at work commits store by store, and this looks at them store by store. So stores that differ
-        are looked at again, until they do not, or stand still.
+        A running driver commits to one store after the other, and they are read here one after the other. So they may
+        differ for a moment. Then all are read again: until they agree, until two reads are the same, or five times.
 
         Raises:
             LineageError, OffsetMismatchError: as for :meth:`read`.

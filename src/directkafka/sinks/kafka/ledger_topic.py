@@ -182,26 +182,31 @@ class LedgerTopic:
         return pa.record_batch({"key": claim_keys, "value": pa.nulls(len(claim_keys), pa.binary())})
 
     def check_is_newest(self, offset: int, known_end: int) -> None:
-        """Refuse a record of ours that was not written where the ledger was believed to end.
+        """Refuse our record if records of this pipeline that were not read may lie before it (decision 74).
 
-        Sequence of events that this prevents: a broker is cut off from its cluster, and still believes that it leads
-        the ledger; it tells a driver that starts where the ledger ended then; the new leader, which takes the record,
-        has other batches before it, which the driver does not know, and would do again.
+        Sequence of events that this prevents: a broker is cut off, and still believes that it leads the ledger. A new
+        driver asks it where the ledger ends, and gets an old answer. The driver's record goes to the new leader, which
+        has newer batches. The driver does not know them, and would write them again.
 
-        Whatever lies between must be claims of tasks: their attempts may write some at any time.
+        Records with other keys may lie between: attempts of tasks write claims at any time. A record under the
+        pipeline's key is refused, even if it was aborted.
 
         Args:
-            offset: where the leader has put the record, with the word of all in-sync replicas; -1: it did not say.
+            offset: of the first record in the producer's batch that has ours, as all in-sync replicas have it; -1: the
+                leader did not say.
             known_end: up to where the ledger was read before.
 
         Raises:
-            StoreUnavailableError: there are records that were not read.
+            StoreUnavailableError: there are such records; or the offset is unknown, or lower than the end.
             KafkaError: it cannot be looked.
         """
         unread = 0
         if known_end < offset:
             for batch in self._records(known_end, offset, self._uncommitted):
                 unread += pc.sum(pc.equal(batch.column("key"), self._key)).as_py() or 0
+        if offset < 0:
+            cause = f"a leader of its ledger {self.topic_partition} has a record that was sent twice, and not where"
+            raise StoreUnavailableError(store=self._store, cause=cause)
         if offset < known_end or unread:
             cause = (
                 f"its ledger {self.topic_partition} ended at offset {known_end} when this driver read it, by the word "
