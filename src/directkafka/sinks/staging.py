@@ -125,11 +125,14 @@ def fold(table: pa.Table, key: Sequence[str], add: Sequence[str]) -> pa.Table:
     """
     if not all(_sum_fits(table.column(name)) for name in add):
         return table
-    sums = table.group_by(list(key)).aggregate([(name, "sum") for name in add])
-    columns = {name: sums.column(name) for name in key}
-    columns |= {name: sums.column(f"{name}_sum") for name in add}
-    folded = pa.table([columns[name] for name in table.schema.names], names=table.schema.names)
-    return folded.cast(table.schema)
+    # Arrow takes a point in a name for a path, and names a sum after its column, as another column may be named.
+    names = table.schema.names
+    numbered = table.rename_columns(list(map(str, range(len(names)))))
+    sums = numbered.group_by([str(names.index(name)) for name in key]).aggregate(
+        [(str(names.index(name)), "sum") for name in add]
+    )
+    columns = [sums.column(f"{number}_sum" if name in add else str(number)) for number, name in enumerate(names)]
+    return pa.table(columns, names=names).cast(table.schema)
 
 
 def _sum_fits(column: pa.ChunkedArray) -> bool:

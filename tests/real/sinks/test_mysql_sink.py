@@ -110,23 +110,64 @@ def test_columns_that_are_there_take_what_fits_and_the_server_refuses_the_rest(h
     good = pa.table({"n": pa.array([7], pa.int32()), "name": ["abc"], "kind": ["b"], "at": at})
     run(job, MySQLSink(harness.dsn, "t"), good)
     assert harness.query("SELECT * FROM t") == [(7, "abc", "b", AT)]
-    for column, value in {"n": -1, "name": "abcd", "kind": "c"}.items():
+    # '2' would be the number of 'b'.
+    for column, value in [("n", -1), ("name", "abcd"), ("kind", "c"), ("kind", "2"), ("kind", "B")]:
         bad = good.set_column(good.column_names.index(column), column, [[value]]).cast(good.schema)
         with pytest.raises(RowRejectedError, match=column):
             run(job, MySQLSink(harness.dsn, "t"), bad)
     assert harness.query("SELECT count(*) FROM t") == [(1,)]
 
 
+def test_the_texts_of_an_enum_are_those_that_the_server_tells(harness: MySQLHarness, job: Job) -> None:
+    texts = ["it's", "a\\b", "", "é,'", "7"]
+    literals = ", ".join("'" + text.replace("\\", "\\\\").replace("'", "''") + "'" for text in texts)
+    harness.query(f"CREATE TABLE t (n INT, kind ENUM({literals}))")
+    rows = pa.table({"n": pa.array(range(len(texts)), pa.int32()), "kind": texts})
+    run(job, MySQLSink(harness.dsn, "t"), rows)
+    assert [kind for _, kind in harness.query("SELECT n, kind FROM t ORDER BY n")] == texts
+
+
+@pytest.mark.parametrize("mode", ["append", "upsert"])
+def test_a_null_in_a_timestamp_stays_null_on_a_server_of_the_old_way(
+    harness: MySQLHarness, job: Job, mode: Any
+) -> None:
+    """MariaDB before 10.10 has it: a TIMESTAMP that does not say NULL takes a null for the time of now."""
+    key = ["k"] if mode == "upsert" else []
+    harness.query("CREATE TABLE t (k INT UNIQUE, at TIMESTAMP(6) NULL)")
+    harness.query("SET GLOBAL explicit_defaults_for_timestamp = OFF")
+    try:
+        rows = pa.table({"k": pa.array([1, 2], pa.int32()), "at": pa.array([None, AT.replace(tzinfo=UTC)])})
+        run(job, MySQLSink(harness.dsn, "t", mode, key=key, inline_bytes_max=0), rows)
+        harness.query("CREATE TABLE u (at TIMESTAMP(6))")
+        assert "stores the time of now for a null" in problems_of(
+            MySQLSink(harness.dsn, "u"), at=pa.timestamp("us", "UTC")
+        )
+    finally:
+        harness.query("SET GLOBAL explicit_defaults_for_timestamp = ON")
+    assert harness.query("SELECT k, at FROM t ORDER BY k") == [(1, None), (2, AT)]
+
+
 def test_what_a_table_cannot_hold_is_told_at_once(harness: MySQLHarness) -> None:
     harness.query(
-        "CREATE TABLE t (n INT, price DECIMAL(5,2), at DATETIME(3), made INT AS (n + 1), must INT NOT NULL) "
+        "CREATE TABLE t (n INT, price DECIMAL(5,2), at DATETIME(3), made INT AS (n + 1), must INT NOT NULL, "
+        "near DOUBLE(10,2)) "
         "ENGINE = Aria"
     )
     problems = problems_of(
         MySQLSink(harness.dsn, "t"),
         n=pa.int64(), price=pa.decimal128(6, 2), at=pa.timestamp("us", "UTC"), made=pa.int32(), more=pa.string(),
+        near=pa.float64(),
     )  # fmt: skip
-    for words in ("'n'", "'price'", "'at'", "'made' is generated", "no column 'more'", "'must' is NOT NULL", "Aria"):
+    for words in (
+        "'n'",
+        "'price'",
+        "'at'",
+        "'near'",
+        "'made' is generated",
+        "no column 'more'",
+        "'must' is NOT NULL",
+        "Aria",
+    ):
         assert words in problems
 
 

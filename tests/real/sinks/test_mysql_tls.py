@@ -23,7 +23,7 @@ OURS = authority("ours")
 def server(tmp_path_factory: pytest.TempPathFactory) -> Iterator[EmbeddedMariaDB]:
     folder = tmp_path_factory.mktemp("certificates")
     folder.chmod(0o755)
-    own = for_server(OURS, hosts=["127.0.0.1"])
+    own = for_server(OURS, hosts=["localhost"])
     (folder / "key.pem").write_text(own.key_pem())
     (folder / "certificate.pem").write_text(own.chain_pem)
     settings = {"ssl": "ON", "ssl-key": folder / "key.pem", "ssl-cert": folder / "certificate.pem"}
@@ -33,7 +33,7 @@ def server(tmp_path_factory: pytest.TempPathFactory) -> Iterator[EmbeddedMariaDB
 
 @pytest.fixture
 def url(server: EmbeddedMariaDB) -> Iterator[str]:
-    yield server.create_database("shop")
+    yield server.create_database("shop").replace("127.0.0.1", "localhost")
     server.drop_database("shop")
 
 
@@ -70,9 +70,21 @@ def test_a_server_is_verified_where_that_is_asked_for(url: str, tmp_path: Path) 
     assert cipher(verified(url, OURS, tmp_path)).startswith("TLS")
     with pytest.raises(StoreError, match="certificate verify failed"):
         cipher(verified(url, authority("somebody else's"), tmp_path))
-    other_name = verified(url.replace("127.0.0.1", "localhost"), OURS, tmp_path)
-    with pytest.raises(StoreError, match="localhost"):
+    other_name = verified(url.replace("localhost", "127.0.0.1"), OURS, tmp_path)
+    with pytest.raises(StoreError, match=r"127\.0\.0\.1"):
         cipher(other_name)
+
+
+def test_who_looks_at_a_session_from_beside_it_verifies_the_name_of_the_address(url: str, tmp_path: Path) -> None:
+    """It goes to the very server, whose IP address its certificate need not have."""
+    address = MySQLAddress.parse(verified(url, OURS, tmp_path))
+    session = address.connect("tests")
+    try:
+        beside = address.connect_beside(session)
+        assert execute(beside, "SELECT @@port") == execute(session, "SELECT @@port")
+        beside.close()
+    finally:
+        session.close()
 
 
 def test_a_server_without_tls_is_refused_where_it_is_to_be_verified(mysql_database: str, tmp_path: Path) -> None:

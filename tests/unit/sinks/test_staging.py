@@ -8,7 +8,7 @@ from collections.abc import Iterator
 
 import pyarrow as pa
 
-from directkafka.sinks.staging import buffer, report_encoded, report_inline
+from directkafka.sinks.staging import buffer, fold, report_encoded, report_inline
 from directkafka.sinks.write_modes import WriteMode
 
 
@@ -83,3 +83,8 @@ def test_rows_of_a_merge_are_folded_before_they_are_encoded_and_all_are_counted(
 def test_a_task_without_rows_has_nothing_encoded() -> None:
     report = report_encoded((), WriteMode(name="merge", key=("key",), add=("hits",)), encode)
     assert (report.rows, report.held_count, report.encoded) == (0, 0, None)
+
+
+def test_a_key_may_be_named_as_a_sum_would_be_and_have_a_point_in_front() -> None:
+    rows = pa.table({".k": ["a", "a"], "n_sum": ["b", "b"], "n": [1, 2]})
+    assert fold(rows, [".k", "n_sum"], ["n"]).to_pylist() == [{".k": "a", "n_sum": "b", "n": 3}]

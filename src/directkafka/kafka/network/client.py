@@ -161,6 +161,9 @@ class KafkaClient:
         chosen = self._untried(tried) if node_id is None else node_id
         while True:
             try:
+                if chosen not in self._manager._conns:
+                    # Its certificates may have been renewed since the last connection.
+                    self._manager.config["ssl_context"] = tls_context(self.options)
                 connection = self._manager.get_connection(chosen, timeout_ms=limit_ms, refresh_metadata_on_err=False)
                 await self._manager.ready(connection, limit_ms)
                 while connection.paused and time.monotonic() < until:

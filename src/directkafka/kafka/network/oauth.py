@@ -3,31 +3,51 @@
 from __future__ import annotations
 
 import importlib
+import logging
 import threading
 import time
 import traceback
 from collections.abc import Callable, Iterable
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 
 from directkafka.errors import OptionError
 from directkafka.options.security.oauthbearer import TOKEN_CALLBACK, CloudIdentity, TokenEndpoint, TokenSource
 from directkafka.options.spec import Secret
 
+log = logging.getLogger(__name__)
+
 _OPTION = f"kafka.{TOKEN_CALLBACK.name}"
 #: A new token is fetched when this share of the time between its fetching and its end is over, as Java does it.
 _USED_SHARE = 0.8
+#: Where that fails, the one that is good is used for so many seconds before the next try.
+_AGAIN_S = 10.0
 
 
 @dataclass(frozen=True, slots=True)
-class _KeptToken:
-    """A token and the time (seconds since 1970) from which on a new one is fetched."""
+class _Token:
+    """A token, and when it was asked for and ends, in seconds since 1970."""
 
-    token: Secret
-    fetch_again_at: float
+    secret: Secret
+    asked_at: float
+    ends_at: float
+
+    @property
+    def fetch_again_at(self) -> float:
+        """From when on a new one is fetched."""
+        return self.asked_at + _USED_SHARE * (self.ends_at - self.asked_at)
+
+
+@dataclass(slots=True)
+class _Kept:
+    """The token of a source, and from when on a new one is asked for; who asks holds the lock."""
+
+    asking: threading.Lock = field(default_factory=threading.Lock)
+    token: _Token | None = None
+    fetch_again_at: float = 0.0
 
 
 _lock = threading.Lock()
-_kept: dict[TokenSource, _KeptToken] = {}
+_kept: dict[TokenSource, _Kept] = {}
 
 
 class TokenProvider:
@@ -57,6 +77,7 @@ def bearer_token(source: TokenSource, *, clock: Callable[[], float] = time.time)
     Args:
         source: where the token comes from. A function takes no arguments and returns the token, or a pair of it and the
             time it ends in seconds since 1970. A token alone is not kept: it is asked for again for each connection.
+            A kept one is used to its end while no new one can be had.
         clock: the time in seconds since 1970.
 
     Raises:
@@ -67,10 +88,11 @@ def bearer_token(source: TokenSource, *, clock: Callable[[], float] = time.time)
         ConnectionError: the endpoint does not answer.
     """
     with _lock:
-        kept = _kept.get(source)
-        if kept is None or clock() >= kept.fetch_again_at:
-            kept = _kept[source] = _fetch(source, clock)
-    return kept.token.reveal()
+        kept = _kept.setdefault(source, _Kept())
+    with kept.asking:
+        if kept.token is None or clock() >= kept.fetch_again_at:
+            kept.token = _renewed(kept, source, clock)
+        return kept.token.secret.reveal()
 
 
 def forget_token(source: TokenSource) -> None:
@@ -83,12 +105,29 @@ def forget_token(source: TokenSource) -> None:
         _kept.pop(source, None)
 
 
-def _fetch(source: TokenSource, clock: Callable[[], float]) -> _KeptToken:
+def _renewed(kept: _Kept, source: TokenSource, clock: Callable[[], float]) -> _Token:
+    """A new token; or the kept one, where it is good for a while and no new one can be had."""
+    try:
+        token = _fetch(source, clock)
+    except (ConnectionError, OptionError) as error:
+        now = clock()
+        if kept.token is None or now >= kept.token.ends_at:
+            raise
+        kept.fetch_again_at = min(now + _AGAIN_S, kept.token.ends_at)
+        log.warning(
+            "the token is used for %.0f s at most, for there is no new one: %s", kept.token.ends_at - now, error
+        )
+        return kept.token
+    kept.fetch_again_at = token.fetch_again_at
+    return token
+
+
+def _fetch(source: TokenSource, clock: Callable[[], float]) -> _Token:
     if isinstance(source, str):
         return _asked(source, clock)
     asked_at = clock()
     token, lifetime_s = _of_cloud(source) if isinstance(source, CloudIdentity) else _of_endpoint(source)
-    return _KeptToken(token, asked_at + _USED_SHARE * lifetime_s)
+    return _Token(token, asked_at, asked_at + lifetime_s)
 
 
 def _of_cloud(identity: CloudIdentity) -> tuple[Secret, float]:
@@ -104,7 +143,7 @@ def _of_endpoint(endpoint: TokenEndpoint) -> tuple[Secret, float]:
     return fetch_token(endpoint)
 
 
-def _asked(callback: str, clock: Callable[[], float]) -> _KeptToken:
+def _asked(callback: str, clock: Callable[[], float]) -> _Token:
     function = _load(callback)
     asked_at = clock()
     answer, failure = _told(function)
@@ -112,12 +151,12 @@ def _asked(callback: str, clock: Callable[[], float]) -> _KeptToken:
         raise OptionError(option=_OPTION, reason=f"{callback} raised {failure}")
     match answer:
         case str() if answer:
-            return _KeptToken(Secret(answer), asked_at)
+            return _Token(Secret(answer), asked_at, asked_at)
         case (str(token), int() | float() as ends_at) if token:
             if ends_at <= asked_at:
                 reason = f"{callback} returned a token that ended {asked_at - ends_at:.0f} s ago"
                 raise OptionError(option=_OPTION, reason=reason)
-            return _KeptToken(Secret(token), asked_at + _USED_SHARE * (ends_at - asked_at))
+            return _Token(Secret(token), asked_at, float(ends_at))
     reason = f"{callback} returned {_shape(answer)}; expected the token, or a pair of it and the time it ends (seconds)"
     raise OptionError(option=_OPTION, reason=reason)
 

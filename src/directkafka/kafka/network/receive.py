@@ -42,7 +42,9 @@ class BrokerSocket:
         while that thread may be about to read from it.
         """
         try:
-            self.socket.shutdown(socket.SHUT_RDWR)
+            # Not the socket's own way: that of TLS takes the encryption off first, and a thread that begins to send in
+            # between would send in clear.
+            socket.socket.shutdown(self.socket, socket.SHUT_RDWR)
         except OSError:
             log.debug("the channel to %s:%d was closed by the other side", self.host, self.port)
 

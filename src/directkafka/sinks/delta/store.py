@@ -43,7 +43,7 @@ from directkafka.options.texts import check_installed
 from directkafka.sinks.api import BatchAttempt, LedgerEntry, Sink, TaskReport
 from directkafka.sinks.commit import LedgerStore, Write, when_available
 from directkafka.sinks.delta.table import DeltaLog, FilesChange, TableChange, delta_errors
-from directkafka.sinks.files.posix import prepare_file, remove, resolve_folder, sync_directory, translated
+from directkafka.sinks.files.posix import make_folder, prepare_file, remove, resolve_folder, sync_directory, translated
 from directkafka.sinks.files.task_writer import FileOwner, attempt_key, owner_of, pipeline_key
 from directkafka.sinks.ledger import (
     PipelineState,
@@ -148,6 +148,8 @@ class DeltaStore(LedgerStore[DeltaTransaction]):
         if (standing.generation, standing.driver) != (held, self._driver):
             raise FencedError(store=self.label, pipeline=pipeline, held=held, found=standing.generation)
         self._held[pipeline] = held
+        with translated(self.label):
+            make_folder(self.folder / LEDGER_FOLDER / pipeline, root=self.folder, durable=self.log.durable)
         if self.log.durable and standing.entry is not None:
             # Its driver may have been killed before it did so.
             self.log.sync_last(app)
@@ -309,7 +311,6 @@ class DeltaStore(LedgerStore[DeltaTransaction]):
         target = self._entry_path(entry.pipeline, number)
         content = json.dumps(entry_to_json(entry), sort_keys=True).encode()
         with translated(self.label):
-            target.parent.mkdir(parents=True, exist_ok=True)
             prepare_file(target, content, durable=self.log.durable).rename(target)
             if self.log.durable:
                 sync_directory(target.parent)

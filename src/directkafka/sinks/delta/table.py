@@ -26,7 +26,7 @@ from directkafka.errors import (
     StoreUnavailableError,
 )
 from directkafka.fault_points import fault_point
-from directkafka.sinks.files.posix import sync_directory, sync_file, translated
+from directkafka.sinks.files.posix import make_folder, sync_directory, sync_file, translated
 
 if TYPE_CHECKING:
     from deltalake import CommitProperties, DeltaTable
@@ -215,8 +215,10 @@ class DeltaLog:
         if self.schema_to_make is None:
             raise SchemaMismatchError(store=self.label, sink=self.folder.name, detail="there is no such table")
         with translated(self.label), delta_errors(self.label):
-            self.folder.mkdir(parents=True, exist_ok=True)
+            make_folder(self.folder, root=self.folder, durable=self.durable)
             DeltaTable.create(self.folder, Schema.from_arrow(self.schema_to_make), mode="ignore")
+            if self.durable:
+                sync_directory(self.folder)
         table = self.snapshot()
         assert table is not None, "it was made, or another driver has made it"
         return table

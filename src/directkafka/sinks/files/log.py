@@ -53,7 +53,7 @@ from directkafka.sinks.files.log_state import (
     state_from_bytes,
     state_to_bytes,
 )
-from directkafka.sinks.files.posix import link_new, prepare_file, remove, sync_directory
+from directkafka.sinks.files.posix import link_new, make_folder, prepare_file, remove, sync_directory
 
 _log = logging.getLogger("directkafka.sinks.files.store")
 
@@ -115,11 +115,7 @@ class FilesLog:
 
     def make(self) -> None:
         """Make the directory and its log, where they are not there."""
-        if not self._log.is_dir():
-            self._log.mkdir(parents=True, exist_ok=True)
-            if self.durable:
-                sync_directory(self.folder)
-                sync_directory(self.folder.parent)
+        make_folder(self._log, root=self.folder, durable=self.durable)
 
     def put(self, entry: Entry) -> LogState:
         """Try to put an entry into the slot that follows the state last read; returns the state afterwards.

@@ -125,6 +125,23 @@ def link_new(temporary: Path, target: Path) -> bool:
     return True
 
 
+def make_folder(folder: Path, *, root: Path, durable: bool) -> None:
+    """Make a folder, and those that it is in.
+
+    Args:
+        folder: ``root``, or one in it.
+        root: where the store begins.
+        durable: their names are to survive a power cut. Those below ``root`` are synced wherever they are there: who
+            has made them may have died before that.
+    """
+    above = (folder, *folder.parents)
+    named = [path for path in above if (path != root and path.is_relative_to(root)) or not path.exists()]
+    folder.mkdir(parents=True, exist_ok=True)
+    if durable:
+        for path in reversed(named):
+            sync_directory(path.parent)
+
+
 def sync_file(path: Path) -> None:
     """Make the content of a file survive a power cut."""
     _sync(path, os.O_RDONLY)

@@ -18,7 +18,7 @@ from directkafka.sinks.capabilities import TableCount
 from directkafka.sinks.files.config import FilesConfig
 from directkafka.sinks.files.formats import FileFormat, JsonFormat, ParquetCompression, ParquetFormat, TextFormat
 from directkafka.sinks.files.log_state import TableState
-from directkafka.sinks.files.posix import require_writable, sync_directory, translated
+from directkafka.sinks.files.posix import make_folder, require_writable, sync_directory, translated
 from directkafka.sinks.files.reader import ROOT, committed_in
 from directkafka.sinks.files.schema import Format, grown_columns, storage_problems
 from directkafka.sinks.files.store import FilesStore, FilesTransaction
@@ -95,7 +95,7 @@ class FilesSink(FilesConfig, Clonable):
             wanted = self._grown(schema, before)
             is_set = wanted == before or self._store.set_table(self._table, wanted, before=before)
         with translated(self._store.label):
-            self._folder.mkdir(parents=True, exist_ok=True)
+            make_folder(self._folder, root=self._store.folder, durable=self._store.durable)
 
     def task_writer(self, batch: BatchAttempt, schema: pa.Schema, *, task_count: int = 1) -> DataFileWriter:
         """What each task of this batch runs: it writes one file."""
@@ -119,6 +119,7 @@ class FilesSink(FilesConfig, Clonable):
         if files and transaction.is_durable:
             # Only the first sink's store is told that several stores force durable commits.
             if not self._store.durable:
+                make_folder(self._folder, root=self._store.folder, durable=True)
                 sync_files(self._folder, files)
             sync_directory(self._folder)
         transaction.add(self._table, files)

@@ -183,10 +183,7 @@ class TargetRouter:
             count = partition_counts[name]
             for partition in range(count) if partitions is None else sorted(partitions):
                 if not 0 <= partition < count:
-                    detail = (
-                        f"it names partition {partition} of topic {name}, which has the partitions 0 to {count - 1}"
-                    )
-                    raise RowRejectedError(store=store, sink=sink, detail=detail)
+                    raise _no_such_partition(store, sink, name, partition, count)
                 targets.append(TopicPartition(name, partition))
         return cls(
             store=store,
@@ -213,6 +210,7 @@ class TargetRouter:
             first: number of rows before this batch, where the round robin of rows without key goes on.
 
         Raises:
+            RowRejectedError: a row names a partition that its topic does not have.
             StoreUnavailableError: a row's target is none of :attr:`targets`, so the rows have changed since they were
                 counted.
         """
@@ -233,6 +231,8 @@ class TargetRouter:
                 numbers[target.partition] = number
         partitions, _ = partitions_of(batch, max(count, 1), first)
         is_known = (partitions >= 0) & (partitions < count)
+        if count and not is_known.all():
+            raise _no_such_partition(self.store, self.sink, topic, int(partitions[~is_known][0]), count)
         target_of = np.where(is_known, numbers[np.where(is_known, partitions, 0)], -1) if count else partitions * 0 - 1
         if batch.num_rows and target_of.min() < 0:
             cause = (
@@ -241,3 +241,8 @@ class TargetRouter:
             )
             raise StoreUnavailableError(store=self.store, cause=cause)
         return target_of.astype(np.int32, copy=False)
+
+
+def _no_such_partition(store: str, sink: str, topic: str, partition: int, count: int) -> RowRejectedError:
+    detail = f"it names partition {partition} of topic {topic}, which has the partitions 0 to {count - 1}"
+    return RowRejectedError(store=store, sink=sink, detail=detail)

@@ -184,13 +184,17 @@ class MySQLAddress:
         Raises:
             pymysql.MySQLError: untranslated.
         """
-        given = dict(self._arguments)
-        own = socket_of(session)
+        limit_s = self._arguments["connect_timeout"]
+        own, beside = socket_of(session), None
         if own is not None and own.family != socket.AF_UNIX:
-            given["host"] = own.getpeername()[0]
-        return connect(
-            **given, autocommit=True, program_name="directkafka watch", read_timeout=given["connect_timeout"]
-        )
+            # The name stays in the arguments: it is what a certificate is compared with.
+            beside = _connected(own.getpeername()[:2], limit_s)
+        connection: Connection = connect(
+            **self._arguments, autocommit=True, program_name="directkafka watch", read_timeout=limit_s,
+            defer_connect=True,
+        )  # fmt: skip
+        connection.connect(beside)
+        return connection
 
     @contextmanager
     def translated(self, *, sink: str = "") -> Iterator[None]:
@@ -279,6 +283,14 @@ def shut_down(connection: Connection) -> None:
 def number_of(connection: Connection) -> int:
     """What the server calls the session."""
     return int(connection.thread_id())  # type: ignore[no-untyped-call]
+
+
+def _connected(address: tuple[str, int], limit_s: float) -> socket.socket:
+    try:
+        return socket.create_connection(address, limit_s)
+    except OSError as error:
+        reason = f"Can't connect to MySQL server on {address[0]!r} ({error})"
+        raise pymysql.OperationalError(pymysql.constants.CR.CR_CONN_HOST_ERROR, reason) from error
 
 
 def _notice_lost_peers(connection: Connection) -> None:

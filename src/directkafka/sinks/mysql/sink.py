@@ -161,6 +161,7 @@ class MySQLSink(MySQLConfig, Clonable):
             columns=tuple(schema.names),
             definitions=tuple(self._definition(field, target_table) for field in schema),
             packet_bytes_max=int(packet_bytes_max),
+            members=_members(stored, target_table),
         )
 
     def task_writer(self, batch: BatchAttempt, schema: pa.Schema, *, task_count: int = 1) -> MySQLTaskWriter:
@@ -286,9 +287,18 @@ class MySQLSink(MySQLConfig, Clonable):
             raise SchemaMismatchError(store=self._store.label, sink=self.name, detail="; ".join(problems))
 
     def _definition(self, field: pa.Field, table: Table) -> str:
-        """A column of a staging table, which compares as the target's does; or one that is not stored."""
+        """A column of a staging table, which compares as the target's does, and takes nulls; or one that is not stored.
+
+        Some servers make a TIMESTAMP that is declared without a word on nulls NOT NULL, and store the time of now for a
+        null.
+        """
         if field.name in self._mode.controls:
             return f"{quoted(field.name)} {'tinyint(1)' if field.name == self.delete else _OP_TYPE}"
         column = table.column(field.name)
         collation = f" COLLATE {column.collation}" if column.collation else ""
-        return f"{quoted(field.name)} {column.type_sql}{collation}"
+        return f"{quoted(field.name)} {column.type_sql}{collation} NULL"
+
+
+def _members(schema: pa.Schema, table: Table) -> dict[str, tuple[str, ...]]:
+    """The texts that the columns have that are ENUMs."""
+    return {name: members for name in schema.names if (members := table.column(name).members)}

@@ -6,6 +6,7 @@ its sessions are strict: a text that is too long, a negative number for an unsig
 
 from __future__ import annotations
 
+import re
 from collections.abc import Collection, Iterator, Sequence
 from dataclasses import dataclass
 from typing import Any, Final
@@ -22,6 +23,12 @@ SQL: Final = load_blocks("directkafka.sinks.mysql", "statements.sql")
 
 #: How many characters or bytes of a key's text fit into a new table's index, beside two others.
 _KEY_LENGTH: Final = 255
+
+#: A text in the type of an ENUM, as ``append_unescaped`` of both servers writes it: a quote twice, and these after a
+#: backslash.
+_LITERAL: Final = re.compile(r"'((?:[^'\\]|''|\\.)*)'", re.DOTALL)
+_ESCAPED: Final = re.compile(r"''|\\(.)", re.DOTALL)
+_CONTROLS: Final = {"0": "\0", "n": "\n", "r": "\r"}
 
 #: Digits that DECIMAL takes, in all and behind the point.
 _DECIMAL_DIGITS_MAX: Final = 65
@@ -45,6 +52,13 @@ class TableColumn(Column):
     is_unsigned: bool = False
     is_counter: bool = False
 
+    @property
+    def members(self) -> tuple[str, ...]:
+        """Of an ENUM, the texts that it has."""
+        if self.base_type != "enum":
+            return ()
+        return tuple(_unescaped(literal) for literal in _LITERAL.findall(self.type_sql))
+
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Table:
@@ -57,6 +71,7 @@ class Table:
         columns: as the server describes them.
         unique: the columns of each unique index, by its name; None in place of a column of which the index has only the
             beginning, or an expression.
+        null_is_now: whether the server stores the time of now for a null in a TIMESTAMP that is NOT NULL.
     """
 
     schema: str
@@ -65,10 +80,15 @@ class Table:
     engine: str
     columns: tuple[TableColumn, ...]
     unique: tuple[frozenset[str | None], ...] = ()
+    null_is_now: bool = False
 
     def column(self, name: str) -> TableColumn:
         """The column of this name, in whatever case; it must be there."""
         return next(column for column in self.columns if column.name.lower() == name.lower())
+
+
+def _unescaped(literal: str) -> str:
+    return _ESCAPED.sub(lambda match: "'" if match[1] is None else _CONTROLS.get(match[1], match[1]), literal)
 
 
 def read_table(connection: Connection, schema: str, name: str) -> Table | None:
@@ -77,7 +97,7 @@ def read_table(connection: Connection, schema: str, name: str) -> Table | None:
     rows = execute(connection, SQL["find_table"], named)
     if not rows:
         return None
-    kind, engine = rows[0]
+    kind, engine, refuses_nulls = rows[0]
     indexes: dict[str, set[str | None]] = {}
     for index, column, is_part in execute(connection, SQL["list_unique_indexes"], named):
         indexes.setdefault(index, set()).add(None if column is None or is_part else column.lower())
@@ -88,6 +108,7 @@ def read_table(connection: Connection, schema: str, name: str) -> Table | None:
         engine=engine or "",
         columns=tuple(_column(row) for row in execute(connection, SQL["list_columns"], named)),
         unique=tuple(frozenset(columns) for columns in indexes.values()),
+        null_is_now=not int(refuses_nulls),
     )
 
 
@@ -135,7 +156,19 @@ def table_problems(schema: pa.Schema, table: Table, mode: WriteMode, *, name: st
             f"its engine {table.engine} cannot roll back, and a batch that fails would leave rows in it: run ALTER "
             f"TABLE {name} ENGINE = InnoDB"
         )
-    return problems + _other_indexes(schema, table, key)
+    return problems + _nulls_that_are_now(held, table, name) + _other_indexes(schema, table, key)
+
+
+def _nulls_that_are_now(held: pa.Schema, table: Table, name: str) -> list[str]:
+    if not table.null_is_now:
+        return []
+    nullable = {field.name.lower() for field in held if field.nullable}
+    return [
+        f"its column {column.name!r} is a TIMESTAMP NOT NULL, and this server (explicit_defaults_for_timestamp is off) "
+        f"stores the time of now for a null: run ALTER TABLE {name} MODIFY {column.name} {column.type_sql} NULL"
+        for column in table.columns
+        if column.base_type == "timestamp" and column.not_null and column.name.lower() in nullable
+    ]
 
 
 def _other_indexes(schema: pa.Schema, table: Table, key: frozenset[str]) -> list[str]:
@@ -201,6 +234,9 @@ def _plain_types(kind: pa.DataType, *, is_key: bool) -> Iterator[tuple[bool, str
 def takes(field: pa.Field, column: TableColumn) -> bool:
     """Whether the values of a column go into the table's unchanged, or are refused by the server."""
     kind, base = _value_type(field.type), column.base_type
+    if base in _FLOATS and "(" in column.type_sql:
+        # FLOAT(7,2) and DOUBLE(7,2) round without a word.
+        return False
     if is_json(field):
         return base in ("json", "longtext")
     if pa.types.is_integer(kind):

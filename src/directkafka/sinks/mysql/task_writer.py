@@ -10,8 +10,8 @@ arrived: a task that dies, or a speculative twin, leaves rows that count for not
 from __future__ import annotations
 
 import uuid
-from collections.abc import Iterator
-from dataclasses import dataclass
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass, field
 
 import pyarrow as pa
 
@@ -38,6 +38,7 @@ class SinkPlan:
         columns: the DataFrame's columns, in order.
         definitions: the same as columns of a staging table, which compare as those of the target do.
         packet_bytes_max: how large a statement may be for the server, in bytes.
+        members: the texts that a column's ENUM has, by the column's name.
     """
 
     store: str
@@ -47,6 +48,7 @@ class SinkPlan:
     columns: tuple[str, ...]
     definitions: tuple[str, ...]
     packet_bytes_max: int
+    members: Mapping[str, tuple[str, ...]] = field(default_factory=dict)
 
     @property
     def target_sql(self) -> str:
@@ -92,7 +94,10 @@ class SinkPlan:
 
     def encoder(self, attempt: str = "") -> ValuesEncoder:
         """Encodes rows for the target, or with ``attempt`` (hex of a UUID) for a staging table."""
-        return ValuesEncoder(store=self.store, sink=self.sink, packet_bytes_max=self.packet_bytes_max, attempt=attempt)
+        return ValuesEncoder(
+            store=self.store, sink=self.sink, packet_bytes_max=self.packet_bytes_max, attempt=attempt,
+            members=self.members,
+        )  # fmt: skip
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

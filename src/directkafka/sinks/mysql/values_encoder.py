@@ -7,8 +7,8 @@ the server ask the client for any of its files; so it is not used.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator
-from dataclasses import dataclass
+from collections.abc import Iterable, Iterator, Mapping
+from dataclasses import dataclass, field
 from typing import Final
 
 import numpy as np
@@ -41,12 +41,15 @@ class ValuesEncoder:
         store, sink: for messages.
         packet_bytes_max: how large a statement may be for the server, in bytes (``max_allowed_packet``).
         attempt: the task attempt that is added to each row as 16 bytes, as hex; empty: none.
+        members: the texts that a column's ENUM has, by the column's name. The server refuses others, but for a number
+            in quotes: it takes that for the number of a member.
     """
 
     store: str
     sink: str
     packet_bytes_max: int
     attempt: str = ""
+    members: Mapping[str, tuple[str, ...]] = field(default_factory=dict)
 
     def statements(self, head: str, batch: pa.RecordBatch) -> Iterator[bytes]:
         """Whole statements for the rows of a batch.
@@ -56,8 +59,8 @@ class ValuesEncoder:
             batch: the rows.
 
         Raises:
-            RowRejectedError: a NaN, an infinity or a year outside 1 to 9999, which MySQL has no value for, or a row
-                that is too large.
+            RowRejectedError: a NaN, an infinity or a year outside 1 to 9999, which MySQL has no value for, a text that
+                an ENUM does not have, or a row that is too large.
         """
         start = f"{head} ".encode()
         for first in range(0, batch.num_rows, _ROWS_MAX):
@@ -92,6 +95,8 @@ class ValuesEncoder:
             column = column.cast(column.type.value_type)
         kind = column.type
         check_years(name, column, store=self.store, sink=self.sink)
+        if name in self.members:
+            self._check_members(name, column)
         if pa.types.is_floating(kind) and pc.any(pc.invert(pc.is_finite(column))).as_py():
             raise RowRejectedError(
                 store=self.store,
@@ -100,6 +105,13 @@ class ValuesEncoder:
                 "it is to be, for example with nanvl",
             )
         return pc.fill_null(_literals(column), _text(b"NULL"))
+
+    def _check_members(self, name: str, column: pa.Array) -> None:
+        members = pa.array(self.members[name], column.type)
+        others = column.filter(pc.invert(pc.or_(pc.is_in(column, members), pc.is_null(column))))
+        if len(others):
+            detail = f"column {name!r}: {others[0].as_py()!r} is none of the texts that its ENUM has"
+            raise RowRejectedError(store=self.store, sink=self.sink, detail=detail)
 
 
 def send(connection: Connection, statements: Iterable[bytes]) -> int:

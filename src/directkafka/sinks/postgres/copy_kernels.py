@@ -227,7 +227,7 @@ def _hexadecimal(character: Any) -> Any:
 def encode_uuid(values: Any, offsets: Any, rows: Any, out: Any) -> Any:
     """Parse UUIDs as text (32 hexadecimal digits, hyphens and braces anywhere, as Postgres reads them).
 
-    An empty value is left as zeros: it is what a null looks like here.
+    An empty value is left as zeros: it is what a null looks like here. One of hyphens and braces alone is no UUID.
 
     Returns:
         The first row that is no UUID, or -1.
@@ -244,6 +244,6 @@ def encode_uuid(values: Any, offsets: Any, rows: Any, out: Any) -> Any:
             shift = 4 if digit_count % 2 == 0 else 0
             out[row * 16 + digit_count // 2] |= np.uint8(digit << shift)
             digit_count += 1
-        if digit_count not in (0, 32):
+        if digit_count != 32 and offsets[row + 1] > offsets[row]:
             return row
     return -1

@@ -31,6 +31,8 @@ class Silent:
             broker_metadata=lambda _: None,
         )
         self._net = SimpleNamespace(poll=lambda timeout_ms: None)
+        self.config: dict[str, Any] = {}
+        self._conns: dict[int, object] = {}
 
     def least_loaded_node(self) -> int:
         return 0
@@ -109,7 +111,7 @@ def test_a_client_whose_named_addresses_are_down_goes_on_with_the_brokers_that_i
 
     client: Any = KafkaClient(ClientOptions(bootstrap_servers=("h:1",)))
     client.close()
-    silent.config, silent._auth_failures = {}, set()  # type: ignore[attr-defined]
+    silent._auth_failures = set()  # type: ignore[attr-defined]
     client._manager, client._learn_from, silent.run = silent, learn_from, run  # type: ignore[method-assign]
     client._bootstrap()
     assert learned == ["bootstrap-0", 5]
@@ -128,7 +130,7 @@ def test_a_named_address_has_half_of_the_time_however_many_brokers_are_known(sil
 
     client: Any = KafkaClient(ClientOptions(bootstrap_servers=("h:1",), connect_timeout_ms=10_000))
     client.close()
-    silent.config, silent._auth_failures, silent.run = {}, set(), run  # type: ignore[attr-defined, method-assign, assignment]
+    silent._auth_failures, silent.run = set(), run  # type: ignore[attr-defined, method-assign, assignment]
     client._manager = silent
     with pytest.raises(BrokerUnreachableError):
         client._bootstrap()
@@ -142,3 +144,16 @@ def test_a_process_that_is_out_of_descriptors_reaches_no_broker(monkeypatch: pyt
     monkeypatch.setattr(client_module, "Connections", fail)
     with pytest.raises(BrokerUnreachableError, match="too many open files"):
         KafkaClient(ClientOptions(bootstrap_servers=("h:1",)))
+
+
+def test_a_new_connection_of_a_client_that_runs_reads_the_certificates_anew(
+    silent: Silent, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """They may have been renewed since, and the old ones be over."""
+    monkeypatch.setattr(client_module, "tls_context", lambda _: "renewed")
+    silent.config["ssl_context"] = "old"
+    silent._conns[5] = "a connection"
+    ask(silent, 5)
+    assert silent.config["ssl_context"] == "old"
+    ask(silent, 3)
+    assert silent.config["ssl_context"] == "renewed"

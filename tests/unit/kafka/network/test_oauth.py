@@ -4,8 +4,10 @@ from __future__ import annotations
 
 import re
 import sys
+import threading
 import traceback
 from collections.abc import Callable
+from concurrent.futures import ThreadPoolExecutor
 from types import ModuleType
 
 import pytest
@@ -120,3 +122,43 @@ def test_a_function_that_is_not_there_is_told(callback: str, reason: str) -> Non
 def test_a_token_is_kept_masked(give: Give) -> None:
     bearer_token(give(("secret-token", 2e9)))
     assert "secret-token" not in repr(oauth._kept)
+
+
+def test_a_token_is_used_to_its_end_while_no_new_one_can_be_had(give: Give) -> None:
+    answers: list[object] = [("one", 1100.0), ConnectionError("away"), ("two", 1300.0)]
+
+    def answer() -> object:
+        following = answers.pop(0)
+        if isinstance(following, Exception):
+            raise following
+        return following
+
+    callback = give(answer)
+    times = [1000.0, 1081.0, 1090.0, 1092.0]
+    assert [bearer_token(callback, clock=lambda now=now: now) for now in times] == ["one", "one", "one", "two"]
+    assert answers == []
+
+
+def test_a_token_that_is_over_is_not_used_though_no_new_one_can_be_had(give: Give) -> None:
+    answers = iter([("one", 1100.0)])
+    callback = give(lambda: next(answers))
+    assert bearer_token(callback, clock=lambda: 1000.0) == "one"
+    assert "raised StopIteration" in refused(callback, now=1100.0).reason
+
+
+def test_a_function_that_hangs_holds_up_no_other_source(give: Give) -> None:
+    begun, go_on = threading.Event(), threading.Event()
+
+    def hang() -> str:
+        begun.set()
+        assert go_on.wait(60)
+        return "late"
+
+    hanging = give(hang)
+    with ThreadPoolExecutor(1) as pool:
+        late = pool.submit(bearer_token, hanging)
+        assert begun.wait(60)
+        sys.modules["a_module_of_tokens"].other = lambda: "other"  # type: ignore[attr-defined]
+        assert bearer_token("a_module_of_tokens:other") == "other"
+        go_on.set()
+        assert late.result(60) == "late"

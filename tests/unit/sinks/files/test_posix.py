@@ -7,6 +7,7 @@ from pathlib import Path
 import pytest
 
 from directkafka.errors import StoreAccessError, StoreRequestError, StoreUnavailableError
+from directkafka.sinks.files import posix
 from directkafka.sinks.files.posix import link_new, prepare_file, require_writable, resolve_folder, translated
 
 
@@ -64,3 +65,27 @@ def test_a_folder_that_may_not_be_written_is_refused_before_it_is_made(
     with pytest.raises(StoreAccessError, match=f"may not write into {tmp_path}\\. Run chown"):
         require_writable(tmp_path / "new" / "deep", store="directory")
     assert list(tmp_path.iterdir()) == []
+
+
+@pytest.mark.parametrize("is_there", [False, True])
+def test_the_names_of_new_folders_are_synced_and_of_those_that_somebody_may_have_left_so(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, *, is_there: bool
+) -> None:
+    """A driver may have made them and died before it synced them."""
+    synced: list[Path] = []
+    monkeypatch.setattr(posix, "sync_directory", synced.append)
+    root = tmp_path / "new" / "data"
+    if is_there:
+        (root / "a" / "b").mkdir(parents=True)
+    posix.make_folder(root / "a" / "b", root=root, durable=True)
+    assert (root / "a" / "b").is_dir()
+    assert synced == [*([] if is_there else [tmp_path, tmp_path / "new"]), root, root / "a"]
+
+
+def test_a_folder_that_need_not_survive_a_power_cut_is_made_alone(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    synced: list[Path] = []
+    monkeypatch.setattr(posix, "sync_directory", synced.append)
+    posix.make_folder(tmp_path / "a", root=tmp_path, durable=False)
+    assert (synced, (tmp_path / "a").is_dir()) == ([], True)

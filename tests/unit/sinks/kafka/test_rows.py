@@ -121,3 +121,9 @@ def test_a_row_for_a_target_that_was_not_found_before_redoes_the_batch() -> None
         target_router.target_of(rows(topic=(["a"], pa.string()), partition=([1], pa.int32())))
     with pytest.raises(StoreUnavailableError, match="'b'"):
         target_router.target_of(rows(topic=(["b"], pa.string()), partition=([0], pa.int32())))
+
+
+def test_a_partition_that_is_not_there_is_refused_beside_a_row_that_names_none() -> None:
+    batch = rows(topic=(["a", "a"], pa.string()), partition=([None, 99], pa.int32()))
+    with pytest.raises(RowRejectedError, match="names partition 99 of topic a, which has the partitions 0 to 2"):
+        router({"a": None}, {"a": 3}).target_of(batch)

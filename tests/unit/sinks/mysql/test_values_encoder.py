@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+from dataclasses import replace
 from datetime import UTC, date, datetime
 from decimal import Decimal
 
@@ -39,6 +40,16 @@ def test_values_are_literals_and_nulls_are_null() -> None:
         + b"\xff',-7,0.10000000149011612,'1.50',1,'2013-01-01','2013-01-01 05:00:00.123456','a'),"
         + b"(NULL,NULL,NULL,NULL,NULL,NULL,NULL,NULL,NULL)"
     )
+
+
+def test_a_text_that_an_enum_does_not_have_is_refused_though_it_is_the_number_of_a_member() -> None:
+    encoded = replace(encoder(), members={"kind": ("a", "b", "10")})
+    (statement,) = encoded.statements("INSERT", pa.record_batch({"kind": ["b", None, "10"], "more": ["2", "2", "2"]}))
+    assert statement == b"INSERT ('b','2'),(NULL,'2'),('10','2')"
+    for text in ("2", "0", "A", ""):
+        batch = pa.record_batch({"kind": pa.array(["a", text]).dictionary_encode()})
+        with pytest.raises(RowRejectedError, match=f"column 'kind': '{text}' is none of the texts that its ENUM has"):
+            list(encoded.statements("INSERT", batch))
 
 
 def test_a_small_decimal_is_no_double() -> None:

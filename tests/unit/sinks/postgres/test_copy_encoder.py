@@ -169,7 +169,7 @@ def test_uuids_come_back_from_text_and_from_bytes(values: list[uuid.UUID | None]
     assert round_trip(raw, Wire.UUID) == values
 
 
-@pytest.mark.parametrize("text", ["", "x", "0" * 31, "0" * 33, "g" * 32])
+@pytest.mark.parametrize("text", ["", "x", "-", "{}", "----", "0" * 31, "0" * 33, "g" * 32])
 def test_a_text_that_is_no_uuid_is_refused_by_row(text: str) -> None:
     array = pa.array([str(uuid.uuid4()), None, text])
     with pytest.raises(RowRejectedError, match=r"column 'c0'.*row 2 of 3"):

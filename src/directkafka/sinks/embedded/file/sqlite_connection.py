@@ -39,6 +39,11 @@ _ERROR_CLASSES: Final[tuple[tuple[str, ErrorClass], ...]] = (
     ("ON CONFLICT clause does not match", "schema"),
 )
 
+#: ADBC takes a column's type from the rows of its first batch, and nulls alone for numbers: a text behind them is an
+#: error. No query of ours has more rows than this.
+_ROWS_OF_A_BATCH: Final = "adbc.sqlite.query.batch_rows"
+_ROWS_MAX: Final = "65536"
+
 _PARAMETER_TYPES: Final = {str: pa.string(), bytes: pa.binary(), int: pa.int64()}
 
 
@@ -61,6 +66,7 @@ class SQLiteConnection:
         """A statement is read to its end: one that is not would keep its lock."""
         with adbc_driver_manager.AdbcStatement(self._connection) as prepared:
             prepared.set_sql_query(statement)
+            prepared.set_options(**{_ROWS_OF_A_BATCH: _ROWS_MAX})
             if parameters:
                 prepared.prepare()
                 names = [str(index) for index in range(len(parameters))]

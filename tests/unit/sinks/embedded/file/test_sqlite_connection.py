@@ -51,3 +51,16 @@ def test_a_file_whose_connection_does_not_close_well_does_not_stay_open(tmp_path
     with pytest.raises(OSError, match="full"):
         connection.close()
     assert handles(tmp_path) == []
+
+
+def test_a_column_that_begins_with_many_nulls_is_read(tmp_path: Path) -> None:
+    connection = opened(str(tmp_path / "air"), lock_timeout_s=0.1, durable=True)
+    connection.rows("CREATE TABLE letters (key BLOB)")
+    connection.rows(
+        "WITH RECURSIVE n(i) AS (SELECT 1 UNION ALL SELECT i + 1 FROM n WHERE i < 9999) "
+        "INSERT INTO letters SELECT NULL FROM n"
+    )
+    connection.rows("INSERT INTO letters VALUES (x'61')")
+    keys = [key for (key,) in connection.rows("SELECT key FROM letters")]
+    connection.close()
+    assert keys == [*[None] * 9999, b"a"]
