@@ -6,10 +6,9 @@ from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
-from directkafka.operations.pipelines import PipelineSummary
+from directkafka.operations.pipelines import PipelineSummary, has_driver
 from directkafka.pipeline.file import pause_name, replay_name
 from directkafka.sinks.api import Store
-from directkafka.sinks.commit import LedgerStore
 from directkafka.sinks.ledger import dropped
 
 
@@ -66,17 +65,12 @@ def drop(stores: Sequence[Store], pipeline: str) -> tuple[DroppedLedger, ...]:
     for name in _names(pipeline):
         if not any(ledger.pipeline == name for ledger in ledgers):
             continue
-        generations = [(store, store.fence(name)) for store in stores if _has_driver(store, name)]
+        generations = [(store, store.fence(name)) for store in stores if has_driver(store, name)]
         for store, generation in generations:
             entry = store.read(name)
             if entry is not None:
                 store.commit(dropped(replace(entry, generation=generation)), previous=entry)
     return ledgers
-
-
-def _has_driver(store: Store, name: str) -> bool:
-    """Whether a driver has ever fenced a store, or committed to it where that is all that it tells."""
-    return store.state(name).generation > 0 if isinstance(store, LedgerStore) else store.read(name) is not None
 
 
 def _names(pipeline: str) -> tuple[str, ...]:

@@ -9,6 +9,7 @@ from typing import Any
 from directkafka.errors import OptionError
 from directkafka.pipeline.file import is_pipeline, pause_name
 from directkafka.sinks.api import LedgerEntry, Store
+from directkafka.sinks.commit import LedgerStore
 from directkafka.sinks.ledger import row_count
 
 
@@ -50,6 +51,11 @@ class PipelineSummary:
     def as_record(self) -> dict[str, Any]:
         """For printing."""
         return asdict(self)
+
+
+def has_driver(store: Store, pipeline: str) -> bool:
+    """Whether a driver has ever fenced a store, or committed to it where that is all that it tells."""
+    return store.state(pipeline).generation > 0 if isinstance(store, LedgerStore) else store.read(pipeline) is not None
 
 
 def names_in(store: Store) -> tuple[str, ...]:

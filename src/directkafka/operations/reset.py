@@ -26,6 +26,7 @@ from directkafka.errors import LineageError, OptionError
 from directkafka.fault_points import fault_point
 from directkafka.offsets import OffsetRange, PartitionProgress, TopicPartition
 from directkafka.operations.offsets import until_current
+from directkafka.operations.pipelines import has_driver
 from directkafka.operations.positions import next_offsets
 from directkafka.operations.records_in_log import RecordsInLog, records_in_log
 from directkafka.operations.reset_changes import StoreChange, check_topics, topics_made_again
@@ -214,10 +215,13 @@ class Reset:
         )
 
     def _fence_replays(self, ledgers: Ledgers) -> None:
-        """End a replay that is at work: it would write rows of dead letters whose records are read again."""
+        """End a replay that is at work: it would write rows of dead letters whose records are read again.
+
+        The first one of a pipeline may have fenced its stores, and have committed nothing yet.
+        """
         name = replay_name(self._pipeline)
         for ledger, _ in ledgers.known():
-            if ledger.store.read(name) is not None:
+            if has_driver(ledger.store, name):
                 ledger.store.fence(name)
 
     def _planned(

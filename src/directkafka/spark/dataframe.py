@@ -22,6 +22,7 @@ from directkafka.offsets import OffsetRange
 from directkafka.options.payloads import Payloads
 from directkafka.options.read_policy import HEADERS, RECORD_COLUMNS
 from directkafka.planning.starts import checked_ranges
+from directkafka.spark.large_functions import carried
 from directkafka.spark.read_task import Proof, ReadRanges
 from directkafka.spark.schema import record_schema
 from directkafka.spark.source_cluster import tasks_of_ranges
@@ -43,6 +44,7 @@ def map_in_arrow(
     """
     # The constant's type differs between PySpark's versions; its value is an int in all.
     kind: Any = PythonEvalType.SQL_MAP_ARROW_ITER_UDF
+    function = carried(function, frame.sparkSession.sparkContext)
     of_columns = UserDefinedFunction(function, returnType=schema, evalType=kind)
     column: Any = of_columns(*(frame[f"`{name.replace('`', '``')}`"] for name in frame.columns))
     inner: Any = frame

@@ -477,6 +477,18 @@ def test_a_replay_that_is_at_work_is_fenced(world: World) -> None:
             store.commit(replace(entry, batch_id=1), previous=committed)
 
 
+def test_a_first_replay_that_has_committed_nothing_yet_is_fenced(world: World) -> None:
+    """It may be making the columns that it needs; then it plans letters of records that are read again."""
+    with closing(world.sink().store) as store:
+        generation = store.fence("flights.replay")
+        assert world.run("--to-earliest", "--rows", "delete", "--yes")[0] == 0
+        entry = LedgerEntry(
+            pipeline="flights.replay", generation=generation, lineage="r", batch_id=0, progress=(), committed_at_ms=1
+        )
+        with pytest.raises(FencedError):
+            store.commit(entry, previous=None)
+
+
 def test_two_tables_of_one_name_are_told_apart(world: World) -> None:
     sink = f'[[sink]]\ntype = "sqlite"\npath = "{world.folder}/more.db"\ntable = "flights"\n'
     world.write(sink=sink)

@@ -108,6 +108,24 @@ def test_every_store_has_every_row_of_its_output_once(
     assert sorted(int(record.value) for record in read_committed(world.kafka, target)) == everything
 
 
+@pytest.mark.parametrize("execution", ["auto", "spark"])
+def test_a_transform_that_holds_much_leaves_nothing_on_the_driver_s_disk(
+    execution: str, world: World, spark: SparkSession
+) -> None:
+    """Spark broadcasts what is larger than 1 MiB, and keeps the broadcast's file until the application ends."""
+    model = bytes(2 << 20)
+
+    def score(batch: pa.RecordBatch) -> pa.RecordBatch:
+        assert len(model) == 2 << 20
+        return numbered(batch)
+
+    folder = Path(str(spark.sparkContext._temp_dir))
+    before = set(folder.iterdir())
+    world.pipeline(ArrowTransform(score), execution=execution, name=execution).run()
+    assert world.numbers() == list(range(COUNT))
+    assert {path.stat().st_size for path in set(folder.iterdir()) - before if path.is_file()} == set()
+
+
 @pytest.mark.parametrize(
     ("mode", "wanted"),
     [

@@ -6,7 +6,7 @@ from dataclasses import replace
 from typing import Any, ClassVar
 
 import pytest
-from tests.unit.pipeline.fakes import FakeSink, FakeStore, World, bench
+from tests.unit.pipeline.fakes import PARTITION, FakeSink, FakeStore, World, bench
 
 from directkafka.errors import (
     DataLossError,
@@ -19,6 +19,7 @@ from directkafka.errors import (
     TransformError,
 )
 from directkafka.pipeline.execution.routes import Route
+from directkafka.pipeline.ledger.reconcile import OPEN_LINEAGE
 from directkafka.pipeline.ledger.reset_entry import reset_entry
 from directkafka.pipeline.ledger.store_group import Ledgers
 from directkafka.pipeline.run_writers import RunWriters
@@ -404,3 +405,18 @@ def test_two_stores_of_a_server_that_is_started_again_while_they_are_asked_are_o
         group.connect()
     group.connect()
     assert group.identities == ("server 1",)
+
+
+@pytest.mark.parametrize("fails_at", [0, 1])
+def test_a_pipeline_that_leaves_its_checkpoint_has_a_history_that_its_stores_are_compared_by(fails_at: int) -> None:
+    """Its entries wait for another checkpoint, each under a number of its own store's."""
+    world = World()
+    first, _ = entries_after_crash_between_the_stores()
+    assert first is not None
+    waiting = tuple(replace(first, lineage=OPEN_LINEAGE, batch_id=number) for number in (3, 0))
+    driver = bench(world=world, stores=two_stores(world, waiting), latest=25)
+    world.fail("commit b", *[None] * fails_at, AWAY)
+    driver.engine.run()
+    entries = [store.entry for store in driver.stores]
+    assert [entry and (entry.batch_id, entry.ends()) for entry in entries] == [(1, {PARTITION: 25})] * 2
+    assert len({entry and entry.lineage for entry in entries} - {OPEN_LINEAGE}) == 1

@@ -16,7 +16,7 @@ from typing import Final, NamedTuple
 from directkafka.errors.data_loss import TopicRecreatedError
 from directkafka.errors.kafka import TransactionTooSlowError
 from directkafka.kafka.consumer.range_task import RangeTask
-from directkafka.offsets import Positions, TopicPartition
+from directkafka.offsets import PartitionProgress, Positions, TopicPartition
 from directkafka.options.limits import MinOffsets
 from directkafka.pipeline.retry import StopAsked
 from directkafka.planning.adaptive_limit import NO_LIMIT
@@ -96,21 +96,34 @@ class Planner:
         known = previous.by_partition()
         snapshot, policy = self._cluster.snapshot(known=known), self._policy_now(self._committed_plan_ms)
         self._snapshot_ms = self._now_ms()
-        missing = known.keys() - snapshot.partitions.keys() - snapshot.deleted
-        if missing and self._ends and self._target is None and not self._policy.fail_on_data_loss:
-            # One look says how far the run goes, a broker may have old metadata (KAFKA-7703), and nothing is a loss.
-            self._stop.wait(CONFIRM_LOSS_S)
+        if self._ends and not self._policy.fail_on_data_loss and self._may_end_early(known, snapshot):
+            self._wait(CONFIRM_LOSS_S)
             snapshot = self._cluster.snapshot(fresh=True, known=known)
         snapshot, batch = confirm_loss(
             lambda snapshot: plan(known, self._up_to_target(snapshot), policy),
             snapshot,
             look_again=lambda: self._cluster.snapshot(fresh=True, known=known),
-            wait=self._stop.wait,
+            wait=self._wait,
             harmless=STANDING_STILL,
         )
         if self._target is None and self._ends:
             self._target = snapshot.latest()
         return self._noted(batch, snapshot)
+
+    def _may_end_early(self, known: Mapping[TopicPartition, PartitionProgress], snapshot: ClusterSnapshot) -> bool:
+        """Whether partitions are missing of which an available-now run has something to read.
+
+        Where nothing is a loss, nobody else looks twice; and a broker may have old metadata (KAFKA-7703).
+        """
+        missing = known.keys() - snapshot.partitions.keys() - snapshot.deleted
+        if self._target is None:
+            return bool(missing)
+        return any(known[partition].end < self._target.get(partition, 0) for partition in missing)
+
+    def _wait(self, seconds: float) -> None:
+        """The pause before a second look, which tells nothing if it is cut short."""
+        if self._stop.wait(seconds):
+            raise StopAsked("it was about to look at the topics for a second time")
 
     def following(self, previous: LedgerEntry, snapshot: ClusterSnapshot, *, offsets_min: int) -> Planned | None:
         """The batch behind an entry that is not committed yet, from the snapshot that its batch was planned from.
@@ -135,7 +148,7 @@ class Planner:
             lambda snapshot: plan_origin(starting, snapshot, self._cluster.lookups(starting, snapshot), self._policy),
             self._cluster.snapshot(must_exist=True),
             look_again=lambda: self._cluster.snapshot(must_exist=True, fresh=True),
-            wait=self._stop.wait,
+            wait=self._wait,
         )
         return origin
 
@@ -150,7 +163,7 @@ class Planner:
             lambda snapshot: plan_pinned(ahead.progress, snapshot, self._policy),
             self._cluster.snapshot(known=known),
             look_again=lambda: self._cluster.snapshot(fresh=True, known=known),
-            wait=self._stop.wait,
+            wait=self._wait,
         )
         snapshot = snapshot.planned_under(ahead.progress)
         return Planned(pinned, snapshot, self._cluster.tasks(pinned.ranges, snapshot))

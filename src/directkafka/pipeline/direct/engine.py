@@ -9,6 +9,7 @@
        one is ahead:   its ranges are pinned, the others redo that batch
        one is new:     it begins where the others end
        one was reset:  so are the others
+       all wait for a checkpoint:  batch 0 of a new history, at the same offsets
     then, for each batch:
     3. plan the ranges from the last ends and a fresh snapshot; write the rows where no reader sees them
     4. commit rows and ledger entry, store by store, each in one transaction
@@ -241,6 +242,7 @@ class DirectEngine:
             self._catch_up(recovery.ahead, recovery.behind)
         if recovery.new:
             self._session.join(recovery.ahead, recovery.new)
+        self._session.leave_checkpoint()
 
     def _commit_origin(self) -> None:
         """Batch 0: where the pipeline begins, so that "latest" means the same after a crash."""
@@ -381,8 +383,6 @@ class DirectEngine:
             return None
         log_losses(planned.batch, self._ledgers.sinks)
         return PlannedBatch(name=self._session.attempt(previous.batch_id + 1), **planned._asdict())
-
-    # helpers ------------------------------------------------------------------------------------------------
 
     def _commit_to_group(self) -> None:
         """Commit to the group what all stores have and it has not: one try could have failed, or a run been killed."""

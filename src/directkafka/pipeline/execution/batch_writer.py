@@ -41,6 +41,7 @@ from directkafka.pipeline.execution.write_task import ProofUnion
 from directkafka.planning.placement import task_count
 from directkafka.sinks.api import BatchAttempt, Sink, Store, TaskReport, TransactionalStore
 from directkafka.spark.dataframe import arrow_schema, records_frame
+from directkafka.spark.large_functions import batch_broadcasts
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -200,6 +201,7 @@ class BatchWriter:
         """What values and keys of the records are."""
         return self._payloads
 
+    @batch_broadcasts()
     def plans(self) -> dict[str, DataFrame]:
         """What the transform makes of the sample, by output; nothing runs."""
         return self._transformed(self._sample)
@@ -236,6 +238,7 @@ class BatchWriter:
         """The same as :meth:`write` in the background; nothing else is written until it is over."""
         return BackgroundJob(self._session, partial(self.write, name, tasks, stores=stores))
 
+    @batch_broadcasts()
     def write(self, name: BatchAttempt, tasks: Sequence[RangeTask], *, stores: Collection[str]) -> WrittenBatch:
         """Read, transform and write one batch of ranges; see :meth:`write_frame`.
 
@@ -258,6 +261,7 @@ class BatchWriter:
         check = partial(self._prove_read, name, ranges, of=self._wanted(stores))
         return self.write_frame(name, frame, stores=stores, read_check=check, ranges=ranges)
 
+    @batch_broadcasts()
     def write_frame(
         self,
         name: BatchAttempt,

@@ -18,7 +18,7 @@ from directkafka.errors import RowCountError
 from directkafka.fault_points import fault_point
 from directkafka.kafka.consumer.range_task import ReadCount
 from directkafka.offsets import OffsetRange, PartitionProgress, to_nested, total_count
-from directkafka.pipeline.ledger.reconcile import Recovery, progress_of_new_store
+from directkafka.pipeline.ledger.reconcile import OPEN_LINEAGE, Recovery, progress_of_new_store
 from directkafka.pipeline.ledger.reset_entry import changed_ranges, is_skipped, reset_entry_of_store
 from directkafka.pipeline.ledger.store_group import Ledgers
 from directkafka.pipeline.progress import BatchReport, Reporter, Stopwatch
@@ -166,6 +166,17 @@ class CommitSession:
                 "%s: %d store(s) have no entry of it and join at batch %d; nothing before %s will be in them",
                 self._pipeline, len(stores), ahead.batch_id, to_nested(ahead.ends()),
             )  # fmt: skip
+
+    def leave_checkpoint(self) -> None:
+        """Where all stores wait for a new checkpoint, which will not come: begin a history without one.
+
+        Waiting entries are numbered by each store for itself, so none of them can be a batch that another store lacks.
+        """
+        waiting = self._ledgers.entry
+        if waiting.lineage != OPEN_LINEAGE:
+            return
+        progress = tuple(replace(partition, start=partition.end) for partition in waiting.progress)
+        self.commit(self.entry(0, uuid.uuid4().hex, progress, not_before_ms=waiting.committed_at_ms))
 
     def reset(self, entry: LedgerEntry, rows: RowsPolicy, *, only: Iterable[int] | None = None) -> None:
         """Step 4 of a reset. Commit its entry store by store, in the order listed, with what it does with rows.

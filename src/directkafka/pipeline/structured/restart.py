@@ -19,7 +19,7 @@ import os
 import time
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from contextlib import closing
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from typing import Any, Literal
 
 from pyspark.sql import SparkSession
@@ -230,12 +230,13 @@ def restart(
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class _Target:
-    """The entry to be: its key, where its next batch begins, and what of it is stored."""
+    """The entry to be: its key, where its next batch begins, and what of it is stored: its batch's ends and starts."""
 
     lineage: str
     batch_id: int
     next_begin: Offsets
     ends: Offsets
+    starts: Offsets = field(default_factory=dict)
     not_before_ms: int = 0
 
     def is_reached_by(self, entry: LedgerEntry) -> bool:
@@ -248,16 +249,16 @@ def _adopted(name: str, entry: LedgerEntry | None, position: Position, store: st
         raise OptionError(option="checkpoint", reason="no query has begun there; run directkafka restart instead")
     ends = {} if entry is None else entry.ends()
     # The batch before first: where the planned one brings nothing from Kafka, its rows come from Spark's state.
-    for batch_id, offsets in ((position.done, position.done_ends), (position.planned, position.planned_ends)):
+    done = (position.done, position.done_ends, position.done_ends)
+    # Another store may be at the batch before, and goes on from where the planned one begins.
+    planned = (position.planned, position.planned_ends, position.planned_begin)
+    for batch_id, offsets, starts in (done, planned):
         if batch_id is not None and batch_id >= 0 and _stand_alike(ends, offsets):
             both = {**offsets, **ends}
             return _Target(
-                lineage=position.lineage,
-                batch_id=batch_id,
-                next_begin=both,
-                ends=both,
+                lineage=position.lineage, batch_id=batch_id, next_begin=both, ends=both, starts=starts,
                 not_before_ms=position.planned_at_ms,
-            )
+            )  # fmt: skip
     raise LineageError(
         store=store,
         pipeline=name,
@@ -293,12 +294,9 @@ def _believing(entry: LedgerEntry | None, position: Position, starts: Offsets | 
         assert position.lineage is not None, "a batch was noted, so the query has an id"
         ends = position.done_ends
         return _Target(
-            lineage=position.lineage,
-            batch_id=position.done,
-            next_begin=ends,
-            ends=ends,
+            lineage=position.lineage, batch_id=position.done, next_begin=ends, ends=ends,
             not_before_ms=position.planned_at_ms,
-        )
+        )  # fmt: skip
     begin = position.planned_begin if position.planned is not None else (starts or {})
     # Nothing is stored: batch 0 begins where it begins.
     return _Target(lineage=OPEN_LINEAGE, batch_id=0, next_begin=begin, ends={})
@@ -360,17 +358,18 @@ def _set(ledgers: Ledgers, index: int, target: _Target, name: str) -> None:
         generation=ledgers.generation,
         lineage=target.lineage,
         batch_id=entry.batch_id + 1 if entry is not None and waits_again else target.batch_id,
-        progress=tuple(_standing(target.ends, entry)),
+        progress=tuple(_standing(target, entry)),
         committed_at_ms=max(int(time.time() * 1000), target.not_before_ms),
     )
     CommitSession(name, ledgers).commit(after, only=[index])
 
 
-def _standing(ends: Offsets, before: LedgerEntry | None) -> Iterable[PartitionProgress]:
-    """Progress at these offsets; what the ledger knows of a partition besides stays."""
+def _standing(target: _Target, before: LedgerEntry | None) -> Iterable[PartitionProgress]:
+    """Progress at the target's offsets; what the ledger knows of a partition besides stays."""
     known = before.by_partition() if before is not None else {}
-    for partition, end in sorted(ends.items()):
-        yield replace(known.get(partition) or PartitionProgress.at(partition, end), start=end, end=end)
+    for partition, end in sorted(target.ends.items()):
+        start = target.starts.get(partition, end)
+        yield replace(known.get(partition) or PartitionProgress.at(partition, end), start=start, end=end)
 
 
 def _describe_change(store: str, entry: LedgerEntry | None, target: _Target, *, is_done: bool) -> LedgerChange:

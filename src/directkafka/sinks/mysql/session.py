@@ -33,6 +33,7 @@ ALREADY_THERE: Final = 1050
 LOCK_WAIT_TIMEOUT: Final = 1205
 DEADLOCK: Final = 1213
 UNKNOWN_VARIABLE: Final = 1193
+_CANNOT_CONNECT: Final = 2003
 
 #: Longest wait for one lock, in seconds, of a row or of a table.
 LOCK_TIMEOUT_S: Final = 30
@@ -290,7 +291,7 @@ def _connected(address: tuple[str, int], limit_s: float) -> socket.socket:
         return socket.create_connection(address, limit_s)
     except OSError as error:
         reason = f"Can't connect to MySQL server on {address[0]!r} ({error})"
-        raise pymysql.OperationalError(pymysql.constants.CR.CR_CONN_HOST_ERROR, reason) from error
+        raise pymysql.OperationalError(_CANNOT_CONNECT, reason) from error
 
 
 def _notice_lost_peers(connection: Connection) -> None:

@@ -486,3 +486,21 @@ def test_an_available_now_run_reaches_its_end_without_waiting_for_more() -> None
     driver = bench(latest=8, max_offsets=5, min_offsets=MinOffsets(5, 60_000))
     driver.engine.run()
     assert driver.writer.written == [(1, "t-0[0, 5)"), (2, "t-0[5, 8)")]
+
+
+def test_an_available_now_run_whose_later_view_does_not_know_the_topic_goes_on_to_its_end() -> None:
+    driver = bench(latest=25, max_offsets=10, fail_on_data_loss=False)
+    driver.world.fail("write", lambda: setattr(driver.cluster, "blind_views", 1))
+    driver.engine.run()
+    assert [ranges for _, ranges in driver.writer.written] == ["t-0[0, 10)", "t-0[10, 20)", "t-0[20, 25)"]
+
+
+def test_a_stop_before_the_second_look_at_a_loss_ends_the_run_and_is_no_loss() -> None:
+    """The view that shows less than there was is of a broker that restarts, and the second one would follow at once."""
+    first = bench(latest=10)
+    first.engine.run()
+    driver = bench(stores=[FakeStore(World(), "a", first.stores[0].entry, generation=1)], latest=8)
+    driver.world.fail("snapshot", driver.stop.set)
+    driver.engine.run()
+    assert driver.cluster.looks == [False]
+    assert driver.writer.written == []

@@ -95,6 +95,8 @@ def test_each_store_adopts_the_batch_it_has(monkeypatch: pytest.MonkeyPatch) -> 
     bench = Bench(monkeypatch, BEGUN, a=entry(60, 9, "other"), b=entry(50, 8, "other"))
     bench.adopt()
     assert bench.set_ends() == [("mine", 6, {PARTITION: 60}), ("mine", 5, {PARTITION: 50})]
+    # So the second one is given the batch that it lacks.
+    assert reconcile([(name, store.entry) for name, store in bench.stores.items()]).behind == (1,)
 
 
 def test_stores_that_are_one_batch_apart_are_brought_together_before_they_wait_for_a_checkpoint(

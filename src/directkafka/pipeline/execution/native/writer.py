@@ -54,6 +54,7 @@ from directkafka.planning.placement import task_count
 from directkafka.sinks.api import BatchAttempt, TaskWriter
 from directkafka.sinks.databases import is_json
 from directkafka.spark.dataframe import arrow_schema, map_in_arrow, records_frame
+from directkafka.spark.large_functions import batch_broadcasts, carried
 
 
 class NativeWriter:
@@ -140,6 +141,7 @@ class NativeWriter:
         """The same as :meth:`write` in the background; nothing else is written until it is over."""
         return BackgroundJob(self._session, partial(self.write, name, tasks, stores=stores))
 
+    @batch_broadcasts()
     def write(self, name: BatchAttempt, tasks: Sequence[RangeTask], *, stores: Collection[str]) -> WrittenBatch:
         """Read, transform and write one batch of ranges.
 
@@ -187,8 +189,9 @@ class NativeWriter:
             ranges = range_reports(map(pickle.loads, rows.column(CHUNK).to_pylist()))
         else:
             # No DataFrame: it would copy the reports into the JVM's rows and back to Arrow, and takes longer to plan.
+            reports = carried(task.reports, self._session.sparkContext)
             ranges_alone = self._session.sparkContext.parallelize(range(len(tasks)), count)
-            ranges = range_reports(ranges_alone.mapPartitions(task.reports).collect())
+            ranges = range_reports(ranges_alone.mapPartitions(reports).collect())
         self._prove_read(tasks, ranges)
         parts = []
         for number, route in enumerate(wanted):
