@@ -19,18 +19,20 @@ if TYPE_CHECKING:
     from pathlib import Path
 
     from directkafka.operations.positions import PartitionPosition
+    from directkafka.options.source import SourceOptions
 
 _LAG_COLUMNS = ("topic", "partition", "current", "end", "lag", "lag_seconds")
 
 
 def _positions(
     file: Path | None, store: str | None, pipeline: str | None, bootstrap_server: str | None
-) -> tuple[str, tuple[PartitionPosition, ...]]:
-    """The name of the pipeline that the command line names, and where it is."""
+) -> tuple[str, tuple[PartitionPosition, ...], SourceOptions | None]:
+    """The name of the pipeline that the command line names, where it is, and what it reads, if that is known."""
     from directkafka.operations.offsets import look_at_offsets
 
     with opened(file, store, pipeline, bootstrap_server) as target:
-        return target.pipeline, look_at_offsets(target.pipeline, target.source, target.unique_stores())
+        positions = look_at_offsets(target.pipeline, target.source, target.unique_stores())
+        return target.pipeline, positions, target.source
 
 
 @app.command(
@@ -48,7 +50,7 @@ def offsets(  # noqa: PLR0917 - typer gives them by name
 ) -> None:
     """Show where a pipeline is in each partition: earliest, current and end offset, and the lag; changes nothing."""
     set_up_logging(verbose=verbose)
-    name, positions = _positions(file, store, pipeline, bootstrap_server)
+    name, positions, _ = _positions(file, store, pipeline, bootstrap_server)
     print_records([position.as_record() for position in positions], form, title=f"Offsets of {name}", has_capitals=True)
 
 
@@ -83,12 +85,20 @@ def lag(  # noqa: PLR0917 - typer gives them by name
         reason = "without it no lag is known, and no limit can be passed; or give FILE in place of --store"
         raise OptionError(option="--bootstrap-server", reason=reason)
     while True:
-        name, positions = _positions(file, store, pipeline, bootstrap_server)
+        name, positions, source = _positions(file, store, pipeline, bootstrap_server)
         positions = tuple(sorted(positions, key=lambda position: -(position.lag or 0)))
         print_records(
             [_lag_record(position) for position in positions], form, title=f"Lag of {name}", has_capitals=True
         )
         above = [position for position in positions if _is_above(position, max_offsets, max_seconds)]
+        gone = [position for position in positions if position.lag is None and _is_named(position.topic, source)]
+        has_limit = max_offsets is not None or max_seconds is not None
+        for position in gone if has_limit else ():
+            say(
+                f"{position.topic}-{position.partition} is not in Kafka any more, and the pipeline reads this topic",
+                label="above the limit:",
+                style="bold red",
+            )
         for position in above:
             age = "of an age unknown" if position.lag_seconds is None else f"{position.lag_seconds:,.1f} s old"
             say(
@@ -97,7 +107,7 @@ def lag(  # noqa: PLR0917 - typer gives them by name
                 label="above the limit:",
                 style="bold red",
             )
-        if above:
+        if above or (gone and has_limit):
             raise typer.Exit(EXIT_FAILURE)
         if pause_s is None:
             return
@@ -109,8 +119,16 @@ def _lag_record(position: PartitionPosition) -> dict[str, Any]:
     return {name: record[name] for name in _LAG_COLUMNS}
 
 
+def _is_named(topic: str, source: SourceOptions | None) -> bool:
+    """Whether the pipeline reads a topic of this name by its name, and not as one of a pattern's."""
+    from directkafka.options.source import TopicPattern
+    from directkafka.planning.subscription import reads
+
+    return source is not None and not isinstance(source.strategy, TopicPattern) and reads(source.strategy, topic)
+
+
 def _is_above(position: PartitionPosition, max_offsets: int | None, max_seconds: float | None) -> bool:
-    # A partition that is not read any more has no lag.
+    # A partition that is not there, or not read any more, has no lag.
     if position.lag is None:
         return False
     is_far = max_offsets is not None and position.lag > max_offsets
@@ -131,7 +149,7 @@ def topics(  # noqa: PLR0917 - typer gives them by name
 ) -> None:
     """Show the topics that a pipeline reads: partitions, offsets that are there, offsets that are unread."""
     set_up_logging(verbose=verbose)
-    name, positions = _positions(file, store, pipeline, bootstrap_server)
+    name, positions, _ = _positions(file, store, pipeline, bootstrap_server)
     from directkafka.operations.positions import topic_totals
 
     print_records(topic_totals(positions), form, title=f"Topics of {name}", has_capitals=True)

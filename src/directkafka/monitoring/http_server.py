@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import ipaddress
 import logging
 import socket
@@ -19,6 +20,7 @@ from starlette.middleware.trustedhost import TrustedHostMiddleware
 from starlette.requests import Request
 from starlette.responses import JSONResponse, Response
 from starlette.routing import Route
+from uvicorn.protocols.http.h11_impl import H11Protocol
 
 from directkafka.errors import EnvironmentFaultError
 from directkafka.monitoring.address import Address
@@ -32,9 +34,33 @@ from directkafka.pipeline.status import StatusView, started_pipelines
 
 log = logging.getLogger("directkafka.monitoring")
 
+#: How many clients may be connected.
+CONNECTIONS_MAX: Final = 200
+
 #: How long the server may take to end, and how long of that a request that is being answered has, in seconds.
 _END_S: Final = 5.0
 _LAST_ANSWERS_S: Final = 1
+
+
+class BoundedProtocol(H11Protocol):
+    """HTTP over a bounded number of connections, of which those end that say nothing.
+
+    Each takes a descriptor of the driver's process, which needs others to reach Kafka and the stores. uvicorn's own
+    limit counts behind a request, and it closes connections that are idle behind an answer.
+    """
+
+    def connection_made(self, transport: asyncio.Transport) -> None:  # type: ignore[override]
+        """A client has connected."""
+        if len(self.connections) >= CONNECTIONS_MAX:
+            transport.close()
+            return
+        super().connection_made(transport)
+        self.timeout_keep_alive_task = self.loop.call_later(self.timeout_keep_alive, self.timeout_keep_alive_handler)
+
+    def connection_lost(self, exc: Exception | None) -> None:
+        """It has gone."""
+        if self in self.connections:
+            super().connection_lost(exc)
 
 
 class HttpServer:
@@ -80,6 +106,7 @@ class HttpServer:
             access_log=False,
             lifespan="off",
             timeout_graceful_shutdown=_LAST_ANSWERS_S,
+            http=BoundedProtocol,
         )
         self._server = uvicorn.Server(config)
         self._thread = threading.Thread(

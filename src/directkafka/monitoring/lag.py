@@ -10,7 +10,7 @@ from __future__ import annotations
 import logging
 import threading
 import time
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from contextlib import closing
 from dataclasses import dataclass, replace
 from typing import Final
@@ -60,6 +60,17 @@ class LagView:
         )
 
 
+def by_cluster(views: Iterable[LagView]) -> tuple[LagView, ...]:
+    """The views of a pipeline's sources, one for each cluster. A partition that two sources read counts once."""
+    merged: dict[str, LagView] = {}
+    for view in views:
+        earlier = merged.setdefault(view.cluster_id, view)
+        known = {(position.topic, position.partition) for position in earlier.positions}
+        more = tuple(position for position in view.positions if (position.topic, position.partition) not in known)
+        merged[view.cluster_id] = replace(earlier, positions=earlier.positions + more)
+    return tuple(merged.values())
+
+
 class LagReader:
     """Looks up the lag of one pipeline.
 
@@ -94,7 +105,7 @@ class LagReader:
             timeout_s: how long to wait, in seconds.
 
         Returns:
-            One view for each source; an empty tuple if there is no complete look, or only one that is too old.
+            One view for each cluster; an empty tuple if there is no complete look, or only one that is too old.
         """
         thread = self._look
         if thread is not None:
@@ -104,7 +115,7 @@ class LagReader:
 
     def _run(self, sources: Sequence[SourceOptions]) -> None:
         try:
-            self._views = tuple(map(self._look_at, sources))
+            self._views = by_cluster(map(self._look_at, sources))
         except DirectKafkaError as error:
             log.debug("the lag of %s is not known now: %s", self._status.view.pipeline, error)
         except Exception:

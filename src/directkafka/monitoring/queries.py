@@ -75,8 +75,8 @@ class QueryStatuses:
         """The query's status; None if it belongs to a pipeline, or a pipeline has the query's name."""
         for pipeline in started_pipelines():
             if pipeline.query_id == progress["id"]:
-                # The pipeline reports its batches itself. Only Spark knows its sources.
-                pipeline.sources = pipeline.sources or tuple(sources)
+                # The pipeline reports its batches itself. Only Spark knows its sources; another run may have others.
+                pipeline.sources = tuple(sources) or pipeline.sources
                 return None
         name = progress["name"] or progress["id"]
         with self._lock:
@@ -84,6 +84,7 @@ class QueryStatuses:
             # Spark reports a batch late: the query may be over by then, and a pipeline of its name may run.
             if publish_if_free(status) is not status:
                 return None
+            status.sources = tuple(sources) or status.sources
             self._statuses[name] = status
             self._names[progress["id"]] = name
         return status

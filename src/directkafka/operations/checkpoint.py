@@ -152,8 +152,19 @@ def _without_secrets(location: str) -> tuple[str, tuple[str, ...]]:
     scheme, mark, rest = location.partition("://")
     if not mark:
         return location, ()
-    authority, slash, path = rest.partition("/")
-    login, _, host = authority.rpartition("@")
-    path, _, query = path.partition("?")
+    rest, _, query = rest.partition("?")
+    login, host, slash, path = _parts(rest)
     secrets = [login, *login.split(":"), query]
     return f"{scheme}://{host}{slash}{path}", tuple(sorted({*filter(None, secrets)}, key=len, reverse=True))
+
+
+def _parts(rest: str) -> tuple[str, str, str, str]:
+    """Login, host, slash and path of what follows the scheme."""
+    authority, slash, path = rest.partition("/")
+    login, _, host = authority.rpartition("@")
+    _, colon, port = host.partition(":")
+    if not login and colon and not port.isdecimal() and "@" in path:
+        # A key with a slash in it, which should have been written as %2F.
+        login, _, behind = rest.rpartition("@")
+        host, slash, path = behind.partition("/")
+    return login, host, slash, path

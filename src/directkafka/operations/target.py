@@ -7,6 +7,7 @@ from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 
+from directkafka.errors import OptionError
 from directkafka.options.source import SourceOptions
 from directkafka.pipeline.execution.rejection import DEAD_LETTERS
 from directkafka.pipeline.execution.routes import Route, route_outputs
@@ -49,13 +50,19 @@ def unique_stores(stores: Iterable[Store]) -> tuple[Store, ...]:
 
 
 @contextmanager
-def target_of_file(file: Path) -> Iterator[Target]:
+def target_of_file(file: Path, *, expected: str | None = None) -> Iterator[Target]:
     """The pipeline of a file; its stores are closed at the end.
 
+    Args:
+        file: the file.
+        expected: the name that the pipeline had when the file was read first.
+
     Raises:
-        OptionError: the file is wrong.
+        OptionError: the file is wrong, or that of another pipeline by now.
     """
     spec = load(file)
+    if expected not in (None, spec.pipeline.name):
+        raise OptionError(option="name", reason=f"the file of {expected} is that of {spec.pipeline.name} now")
     sinks, dead_letters = spec.sinks()
     routes = route_outputs(sinks, None if dead_letters is None else dead_letters.sink)
     with ExitStack() as ending:

@@ -275,7 +275,7 @@ def check_names(
         mistakes: so far.
         what: whose options they are.
     """
-    known = [spec.name for spec in own]
+    known = [name for spec in own for name in (spec.name, *spec.aliases)]
     lower = {name.lower() for name in known}
     for name in sorted(given.texts):
         if name not in lower and not name.startswith(CLIENT_PREFIX):

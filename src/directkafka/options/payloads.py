@@ -182,7 +182,7 @@ def payload_params(kafka_params: Mapping[str, object]) -> tuple[Payloads, dict[s
         OptionError: as :func:`read_payloads`; or records that cannot be read are to become dead letters.
     """
     given = with_provided_values(RawOptions.read(kafka_params, where="kafka_params"))
-    names = {spec.name.lower() for spec in payload_specs()}
+    names = {name.lower() for spec in payload_specs() for name in (spec.name, *spec.aliases)}
     payloads = read_payloads(given)
     check_dead_letters(payloads, ())
     return payloads, {name: value for name, value in kafka_params.items() if name.lower() not in names}

@@ -51,15 +51,19 @@ def parse_moment(text: str, *, option: str) -> AtTimestamp:
         option: where it was given, for the message.
 
     Raises:
-        OptionError: it is none.
+        OptionError: it is none, or before 1970.
     """
     try:
         moment = datetime.fromisoformat(text)
         in_zone = moment if moment.tzinfo is not None else moment.replace(tzinfo=UTC)
-        return AtTimestamp(max(math.ceil(in_zone.timestamp() * 1000), 0))
+        milliseconds = math.ceil(in_zone.timestamp() * 1000)
     except (ValueError, OverflowError):
+        milliseconds = -1
+    # Nor is a number of milliseconds one: some of them have the form of a time in an early century.
+    if milliseconds < 0:
         reason = f"expected a time in ISO 8601, such as 2026-11-25T08:00 or 2026-11-25T08:00+01:00, found {shown(text)}"
-        raise OptionError(option=option, reason=reason) from None
+        raise OptionError(option=option, reason=reason)
+    return AtTimestamp(milliseconds)
 
 
 def parse_ago(text: str, *, option: str) -> Ago:

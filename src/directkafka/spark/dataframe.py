@@ -22,7 +22,7 @@ from directkafka.offsets import OffsetRange
 from directkafka.options.payloads import Payloads
 from directkafka.options.read_policy import HEADERS, RECORD_COLUMNS
 from directkafka.planning.starts import checked_ranges
-from directkafka.spark.large_functions import carried
+from directkafka.spark.large_functions import carried, lasting_functions
 from directkafka.spark.read_task import Proof, ReadRanges
 from directkafka.spark.schema import record_schema
 from directkafka.spark.source_cluster import tasks_of_ranges
@@ -84,6 +84,7 @@ def records_frame(
     return map_in_arrow(numbers, ReadRanges(tuple(tasks), attempt, proof), record_schema(columns, payloads))
 
 
+@lasting_functions()
 def create_dataframe(
     spark: SparkSession,
     kafka_params: Mapping[str, object],

@@ -34,6 +34,16 @@ def batch_broadcasts() -> Iterator[None]:
             _ending.reset(token)
 
 
+@contextmanager
+def lasting_functions() -> Iterator[None]:
+    """Nobody knows when frames that are made inside are read for the last time: Spark sends their functions."""
+    token = _ending.set(None)
+    try:
+        yield
+    finally:
+        _ending.reset(token)
+
+
 def carried(function: Callable[..., Any], context: SparkContext) -> Callable[..., Any]:
     """A function for Spark's tasks, in a form that leaves nothing on the driver's disk.
 

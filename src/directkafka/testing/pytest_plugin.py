@@ -34,7 +34,9 @@ def topic(request: pytest.FixtureRequest) -> Callable[[], str]:
     The topic itself is not made.
     """
     # 249 characters are allowed in a topic's name, and only these.
-    stem = "".join(letter if letter.isalnum() or letter in "._-" else "-" for letter in request.node.name)
+    stem = "".join(
+        letter if (letter.isascii() and letter.isalnum()) or letter in "._-" else "-" for letter in request.node.name
+    )
 
     def fresh() -> str:
         return f"{stem[:200]}-{uuid.uuid4().hex[:8]}"

@@ -15,7 +15,7 @@ from typing import Any
 import pytest
 from confluent_kafka import Producer
 from tests.real.cli.conftest import Command, Outcome
-from tests.real.kafka.logs import delete_records
+from tests.real.kafka.logs import delete_records, delete_topic
 from tests.waiting import WAIT_S
 
 from directkafka import SQLiteSink
@@ -228,6 +228,18 @@ def test_a_limit_that_cannot_be_looked_at_is_refused(world: World) -> None:
         assert code == 2
         assert "without it no lag is known" in err
     assert world.command("lag", *named)[0] == 0
+
+
+def test_a_topic_that_is_gone_is_above_every_limit_if_the_pipeline_names_it(world: World) -> None:
+    world.commit(4, 5, 0)
+    delete_topic(world.servers, world.topic)
+    assert world.run("lag")[0] == 0
+    code, _, err = world.run("lag", "--max", "1000")
+    assert code == 1
+    assert f"{world.topic}-0 is not in Kafka any more" in err
+    file = world.folder / "flights.toml"
+    file.write_text(file.read_text().replace("subscribe =", "subscribePattern ="))
+    assert world.run("lag", "--max", "1000")[0] == 0
 
 
 def test_what_is_committed_while_kafka_is_asked_is_no_lag(world: World, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -163,7 +163,7 @@ def file(request: pytest.FixtureRequest, world: World, tmp_path: Path) -> Path:
 
 
 def test_a_pipeline_of_a_file_is_observed_by_its_ledger_and_kafka(file: Path, world: World) -> None:
-    with closing(LedgerObserver(file)) as observer:
+    with closing(LedgerObserver("numbers", file)) as observer:
         before = observer.observe()
         assert condition_of(before, Limits(stalled_after_s=600))[0] is Condition.NEVER_RAN
         assert before.lag() == COUNT
@@ -190,7 +190,7 @@ def test_a_file_whose_kafka_is_gone_is_unknown_and_says_why(tmp_path: Path) -> N
     text = FILE.format(kafka="127.0.0.1:1", topic="t", sql='"SELECT 1"', kind="sqlite", folder=tmp_path)
     impatient = '[source]\n"fetchOffset.numRetries" = 1\n"kafka.socket.connection.setup.timeout.ms" = 500\n'
     path.write_text(text.replace("[source]\n", impatient))
-    with closing(LedgerObserver(path)) as observer:
+    with closing(LedgerObserver("numbers", path)) as observer:
         observation = observer.observe()
     assert observation.error is not None
     assert "BrokerUnreachableError" in observation.error

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from contextlib import ExitStack
 from pathlib import Path
 
 import pytest
@@ -43,3 +44,32 @@ def test_outside_a_checkout_the_demo_says_so_before_anything_starts(
     monkeypatch.setattr(show, "_start_servers", lambda *_, **__: pytest.fail("a server was started"))
     with pytest.raises(EnvironmentFaultError, match=r"not part of an installed package.*make demo"):
         show.run_demo(keep=False, kills=0, seed=1)
+
+
+@pytest.mark.parametrize("keep", [True, False])
+def test_a_broker_that_nobody_was_told_of_ends_where_the_database_does_not_start(
+    keep: bool, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    ended: list[str] = []
+
+    class Broker:
+        bootstrap_servers = "localhost:9092"
+
+        def __init__(self, **_: object) -> None: ...
+
+        def start(self) -> Broker:
+            return self
+
+        def stop(self) -> None:
+            ended.append("broker")
+
+    class Database(Broker):
+        def start(self) -> Broker:
+            raise EnvironmentFaultError(what="no database", remedy="none")
+
+    monkeypatch.setattr("directkafka.testing.KafkaBroker", Broker)
+    monkeypatch.setattr("directkafka.testing.EmbeddedPostgres", Database)
+    monkeypatch.setattr("directkafka.testing.java.use_java", lambda: None)
+    with ExitStack() as cleaning, pytest.raises(EnvironmentFaultError):
+        show._start_servers(cleaning, tmp_path, keep=keep)
+    assert ended == ["broker"]

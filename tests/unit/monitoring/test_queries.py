@@ -126,3 +126,12 @@ def test_a_batch_is_reported_with_its_ranges_steps_and_rows(told: int | None, ro
     assert (report.batch_id, report.offsets, report.records, report.rows) == (1, 20, None, {"noop": rows})
     assert (report.plan_ms, report.write_ms, report.commit_ms) == (9, 100, 5)
     assert report.tables == (TableRows(store="spark", table="noop", row_count=rows),)
+
+
+def test_a_query_that_is_started_again_with_other_topics_is_asked_about_these() -> None:
+    queries = QueryStatuses()
+    more = SourceOptions.parse({"kafka.bootstrap.servers": "b:9092", "subscribe": "air,sea"}, streaming=True)
+    queries.on_idle({"id": "1-2", "name": "flights"}, [SOURCE])
+    queries.on_end("1-2", None)
+    queries.on_idle({"id": "1-2", "name": "flights"}, [more])
+    assert published().sources == (more,)

@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 from directkafka.errors import EnvironmentFaultError, OptionError
-from directkafka.operations.checkpoint import ArrowFiles, look_at_checkpoint
+from directkafka.operations.checkpoint import ArrowFiles, _without_secrets, look_at_checkpoint
 from directkafka.pipeline.structured.checkpoint import Checkpoint
 
 METADATA = '{"batchTimestampMs":1700000000000}'
@@ -79,8 +79,15 @@ def test_a_place_that_arrow_cannot_reach_is_refused(location: str) -> None:
         ArrowFiles(location)
 
 
-@pytest.mark.parametrize("location", ["ftp://key:secret@host/x?token=hidden", "s3://key:secret@/x"])
+@pytest.mark.parametrize(
+    "location", ["ftp://key:secret@host/x?token=hidden", "s3://key:secret@/x", "ftp://key:sec/secret@bucket/x"]
+)
 def test_the_keys_in_an_address_are_in_no_message(location: str) -> None:
     with pytest.raises(OptionError) as caught:
         ArrowFiles(location)
     assert not [word for word in ("secret", "key", "hidden") if word in str(caught.value)]
+
+
+def test_a_port_is_no_login_though_an_at_sign_follows() -> None:
+    assert _without_secrets("hdfs://name:8020/user/a@b") == ("hdfs://name:8020/user/a@b", ())
+    assert _without_secrets("s3://key:se/cret@bucket/x?region=y")[0] == "s3://bucket/x"

@@ -5,8 +5,9 @@ from __future__ import annotations
 import pytest
 
 from directkafka.errors import OptionError
-from directkafka.options.payloads import read_payloads
+from directkafka.options.payloads import payload_params, read_payloads
 from directkafka.options.registry import Registry, read_registry
+from directkafka.options.source import SourceOptions
 from directkafka.options.spec import RawOptions
 
 PREFIX = "value.registry."
@@ -117,3 +118,14 @@ def test_a_payload_under_a_registry_has_a_column_of_schemas() -> None:
     [payload] = read_payloads(RawOptions.read(given))
     assert payload.added_columns == {"value_schema_id": "int", "value_error": "string"}
     assert (payload.subject, payload.version, payload.reader_schema) == (None, "latest", "")
+
+
+def test_the_other_name_of_a_message_is_taken_wherever_payloads_are_named() -> None:
+    named = {
+        "value.format": "protobuf", "value.registry.url": "http://registry:8081",
+        "value.registry.message": "air.Flight",
+    }  # fmt: skip
+    source = {"kafka.bootstrap.servers": "b:9092", "subscribe": "air", **named}
+    assert SourceOptions.parse(source, streaming=False).payloads[0].message == "air.Flight"
+    payloads, rest = payload_params({"bootstrap.servers": "b:9092", **named})
+    assert (payloads[0].message, rest) == ("air.Flight", {"bootstrap.servers": "b:9092"})

@@ -6,7 +6,15 @@ import pytest
 
 from directkafka.errors import OptionError
 from directkafka.offsets import Ago, Earliest, Exact, TopicPartition
-from directkafka.planning.reset_target import Listed, ShiftBy, TopicChoice, chosen_partitions, only, reset_positions
+from directkafka.planning.reset_target import (
+    Listed,
+    ShiftBy,
+    TopicChoice,
+    chosen_partitions,
+    only,
+    parse_moment,
+    reset_positions,
+)
 from directkafka.snapshot import ClusterSnapshot, PartitionSnapshot
 
 
@@ -84,3 +92,10 @@ def test_other_positions_are_those_of_a_start_and_nothing_recent_is_the_end() ->
 
 def test_a_snapshot_is_narrowed_to_what_is_chosen() -> None:
     assert list(only(SNAPSHOT, SEA).partitions) == SEA
+
+
+@pytest.mark.parametrize("text", ["1712010112345", "1969-12-31T23:59:59"])
+def test_a_time_before_1970_is_refused_and_so_is_a_number_that_looks_like_one(text: str) -> None:
+    """It would be the beginning of everything."""
+    with pytest.raises(OptionError, match=f"expected a time in ISO 8601.*{text}"):
+        parse_moment(text, option="--to-datetime")

@@ -9,7 +9,7 @@ from typing import Any
 
 import pytest
 
-from directkafka.spark.large_functions import batch_broadcasts, carried
+from directkafka.spark.large_functions import batch_broadcasts, carried, lasting_functions
 
 
 class FakeBroadcast:
@@ -76,6 +76,8 @@ def test_where_nobody_says_when_it_ends_spark_sends_the_function_in_its_own_way(
     context: Any = FakeContext()
     large = function(1 << 20)
     assert carried(large, context) is large
+    with batch_broadcasts(), lasting_functions():
+        assert carried(large, context) is large
     assert context.broadcasts == []
 
 

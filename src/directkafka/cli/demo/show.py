@@ -188,17 +188,20 @@ def _start_servers(cleaning: ExitStack, folder: Path, *, keep: bool) -> tuple[st
     from directkafka.testing.java import use_java
 
     use_java()
-    with messages.status("starting a Kafka broker") as status:
-        broker = KafkaBroker(folder=folder / "kafka", detached=keep, progress=status.update).start()
-        if not keep:
-            cleaning.callback(broker.stop)
-    say(f"Kafka    {broker.bootstrap_servers}")
-    with messages.status("starting Postgres"):
-        postgres = EmbeddedPostgres(folder=folder / "postgres", detached=keep).start()
-        if not keep:
-            cleaning.callback(postgres.stop)
-        dsn = postgres.create_database("air")
-    say(f"Postgres {urlsplit(dsn).hostname}:{urlsplit(dsn).port}")
+    with ExitStack() as started:
+        with messages.status("starting a Kafka broker") as status:
+            broker = KafkaBroker(folder=folder / "kafka", detached=keep, progress=status.update).start()
+            started.callback(broker.stop)
+        say(f"Kafka    {broker.bootstrap_servers}")
+        with messages.status("starting Postgres"):
+            postgres = EmbeddedPostgres(folder=folder / "postgres", detached=keep).start()
+            started.callback(postgres.stop)
+            dsn = postgres.create_database("air")
+        say(f"Postgres {urlsplit(dsn).hostname}:{urlsplit(dsn).port}")
+        # What is to be kept is told from here on; before, nobody would know of it.
+        ending = started.pop_all()
+    if not keep:
+        cleaning.push(ending)
     return broker.bootstrap_servers, dsn, [*broker.pids.values(), postgres.pid]
 
 

@@ -16,6 +16,7 @@ authenticated, blocking socket for records, which receives without kafka-python 
 
 from __future__ import annotations
 
+import logging
 import random
 import selectors
 import threading
@@ -28,7 +29,7 @@ import kafka.errors
 from kafka.protocol.metadata import CoordinatorType
 from kafka.protocol.producer import ProduceResponse
 
-from directkafka.errors import BrokerAccessError
+from directkafka.errors import BrokerAccessError, EnvironmentFaultError, OptionError
 from directkafka.kafka.network.auth_errors import address_text, connection_failure, rights_needed
 from directkafka.kafka.network.connections import Connections
 from directkafka.kafka.network.logins import prepare_logins
@@ -37,6 +38,8 @@ from directkafka.kafka.network.tls import tls_context
 from directkafka.kafka.protocol.api_versions import API_VERSIONS
 from directkafka.kafka.protocol.error_codes import ErrorCode, broker_error
 from directkafka.options.client import ClientOptions
+
+log = logging.getLogger(__name__)
 
 #: What a connection can fail with.
 _FAILURES = (kafka.errors.KafkaError, OSError)
@@ -162,8 +165,7 @@ class KafkaClient:
         while True:
             try:
                 if chosen not in self._manager._conns:
-                    # Its certificates may have been renewed since the last connection.
-                    self._manager.config["ssl_context"] = tls_context(self.options)
+                    self._renew_tls()
                 connection = self._manager.get_connection(chosen, timeout_ms=limit_ms, refresh_metadata_on_err=False)
                 await self._manager.ready(connection, limit_ms)
                 while connection.paused and time.monotonic() < until:
@@ -181,6 +183,14 @@ class KafkaClient:
                 chosen = self._untried(tried) if node_id is None and time.monotonic() < until else None
                 if chosen is None:
                     raise
+
+    def _renew_tls(self) -> None:
+        """Read the certificates for a new connection: they may have been renewed since the last one."""
+        try:
+            self._manager.config["ssl_context"] = tls_context(self.options)
+        except (OptionError, EnvironmentFaultError) as error:
+            # Somebody may be writing them in this moment.
+            log.warning("certificates are used as they were at the last connection: %s", error)
 
     def _untried(self, tried: Collection[int | str | None]) -> Any:
         """The broker that kafka-python would ask; if that was tried, another one that may be asked now, or None."""

@@ -19,7 +19,10 @@ log = logging.getLogger(__name__)
 _OPTION = f"kafka.{TOKEN_CALLBACK.name}"
 #: A new token is fetched when this share of the time between its fetching and its end is over, as Java does it.
 _USED_SHARE = 0.8
-#: Where that fails, the one that is good is used for so many seconds before the next try.
+#: Where none can be had, the one that is good is used for this share of its time. A broker whose clock is ahead would
+#: refuse it at its end, and a refusal is final.
+_LAST_SHARE = 0.95
+#: So many seconds later the next try is made.
 _AGAIN_S = 10.0
 
 
@@ -31,10 +34,9 @@ class _Token:
     asked_at: float
     ends_at: float
 
-    @property
-    def fetch_again_at(self) -> float:
-        """From when on a new one is fetched."""
-        return self.asked_at + _USED_SHARE * (self.ends_at - self.asked_at)
+    def after(self, share: float) -> float:
+        """When this share of its time is over."""
+        return self.asked_at + share * (self.ends_at - self.asked_at)
 
 
 @dataclass(slots=True)
@@ -77,7 +79,7 @@ def bearer_token(source: TokenSource, *, clock: Callable[[], float] = time.time)
     Args:
         source: where the token comes from. A function takes no arguments and returns the token, or a pair of it and the
             time it ends in seconds since 1970. A token alone is not kept: it is asked for again for each connection.
-            A kept one is used to its end while no new one can be had.
+            A kept one is used nearly to its end while no new one can be had.
         clock: the time in seconds since 1970.
 
     Raises:
@@ -110,15 +112,16 @@ def _renewed(kept: _Kept, source: TokenSource, clock: Callable[[], float]) -> _T
     try:
         token = _fetch(source, clock)
     except (ConnectionError, OptionError) as error:
-        now = clock()
-        if kept.token is None or now >= kept.token.ends_at:
+        # One that a broker has refused meanwhile is kept no more.
+        if kept.token is None or _kept.get(source) is not kept:
             raise
-        kept.fetch_again_at = min(now + _AGAIN_S, kept.token.ends_at)
-        log.warning(
-            "the token is used for %.0f s at most, for there is no new one: %s", kept.token.ends_at - now, error
-        )
+        left_s = kept.token.after(_LAST_SHARE) - clock()
+        if left_s <= 0:
+            raise
+        kept.fetch_again_at = clock() + min(_AGAIN_S, left_s)
+        log.warning("the token is used for %.0f s at most, for there is no new one: %s", left_s, error)
         return kept.token
-    kept.fetch_again_at = token.fetch_again_at
+    kept.fetch_again_at = token.after(_USED_SHARE)
     return token
 
 

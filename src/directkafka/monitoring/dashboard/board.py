@@ -61,7 +61,7 @@ class Board:
         self._every_s = every_s
         self._lock = threading.Lock()
         self._ended = threading.Event()
-        self._pipelines = {name: BoardPipeline(name, LedgerObserver(file)) for name, file in files.items()}
+        self._pipelines = {name: BoardPipeline(name, LedgerObserver(name, file)) for name, file in files.items()}
         self._version = 0
         self._requested_s = time.monotonic()
         self._threads = [

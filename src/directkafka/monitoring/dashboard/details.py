@@ -166,9 +166,7 @@ class Details:
         """A pipeline with sinks of this lookup alone."""
         with turns.taken(), ExitStack() as ending:
             if name in self._files:
-                target = ending.enter_context(target_of_file(self._files[name]))
-                if target.pipeline != name:
-                    raise OptionError(option="name", reason=f"the file of {name} is that of {target.pipeline} now")
+                target = ending.enter_context(target_of_file(self._files[name], expected=name))
             else:
                 target = _target_of_process(name)
                 for route in target.routes:

@@ -80,10 +80,12 @@ class LedgerObserver:
     """Observes the pipeline of a file, wherever it runs: by its ledgers, and by Kafka.
 
     Args:
+        name: the pipeline's.
         file: the pipeline file. It is read again when it has changed, and after a failure.
     """
 
-    def __init__(self, file: Path) -> None:
+    def __init__(self, name: str, file: Path) -> None:
+        self._name = name
         self._file = file
         self._held = ExitStack()
         self._target: Target | None = None
@@ -95,7 +97,7 @@ class LedgerObserver:
             changed_at = self._file.stat().st_mtime_ns if self._file.exists() else 0
             if self._target is None or changed_at != self._changed_at:
                 self.close()
-                self._target = self._held.enter_context(target_of_file(self._file))
+                self._target = self._held.enter_context(target_of_file(self._file, expected=self._name))
                 self._changed_at = changed_at
             return _observation(self._target)
         except DirectKafkaError as error:

@@ -136,6 +136,9 @@ class DashboardRoutes:
         return await self._looked_up(request, lambda: self._details.plan_reset(asked.pop("name", ""), asked))
 
     async def _looked_up(self, request: Request, call: Callable[[], Mapping[str, Any]]) -> Response:
+        # A page of another site cannot read the answer, but each lookup counts rows in a database.
+        if request.headers.get("sec-fetch-site", "none") not in {"same-origin", "none"}:
+            return _refused(403, "lookups are made for this server's own page alone")
         if not self._is_loopback and not self._has_token(request):
             return _refused(
                 403,

@@ -20,7 +20,8 @@ TOKEN_CALLBACK: Final = OptionSpec(
     kind="text",
     doc="The function module:function that gives the token of OAUTHBEARER, called without arguments wherever a "
     "connection is made: it returns the token, or a pair of it and the time it ends (seconds since 1970). Such a pair "
-    "is used again until 80 % of its time is over. Executors import the module too. This library's own name.",
+    "is used again until 80 % of its time is over, or 95 % while the function fails. Executors import the module "
+    "too. This library's own name.",
 )
 TOKEN_ENDPOINT: Final = OptionSpec(
     name="sasl.oauthbearer.token.endpoint.url",

@@ -238,7 +238,7 @@ class DirectEngine:
             return
         if recovery.lacking_reset:
             self._session.finish_reset(recovery)
-        if recovery.behind:
+        if recovery.behind and not self._session.repeat_origin(recovery):
             self._catch_up(recovery.ahead, recovery.behind)
         if recovery.new:
             self._session.join(recovery.ahead, recovery.new)

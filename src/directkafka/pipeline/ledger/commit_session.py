@@ -167,6 +167,17 @@ class CommitSession:
                 self._pipeline, len(stores), ahead.batch_id, to_nested(ahead.ends()),
             )  # fmt: skip
 
+    def repeat_origin(self, recovery: Recovery) -> bool:
+        """Give a batch 0 that has read nothing to stores that lack it, without rows; whether it is that.
+
+        A query over no records may give a row, as ``count(*)`` does, which the other stores do not have.
+        """
+        origin = recovery.ahead
+        if origin is None or origin.batch_id or any(each.start != each.end for each in origin.progress):
+            return False
+        self.commit(self.entry_again(origin), only=recovery.behind)
+        return True
+
     def leave_checkpoint(self) -> None:
         """Where all stores wait for a new checkpoint, which will not come: begin a history without one.
 

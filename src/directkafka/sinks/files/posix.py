@@ -131,11 +131,15 @@ def make_folder(folder: Path, *, root: Path, durable: bool) -> None:
     Args:
         folder: ``root``, or one in it.
         root: where the store begins.
-        durable: their names are to survive a power cut. Those below ``root`` are synced wherever they are there: who
-            has made them may have died before that.
+        durable: their names are to survive a power cut. Those below ``root`` are synced though they are there, and
+            that of ``root`` where ``folder`` is not: who has made them may have died before that.
     """
-    above = (folder, *folder.parents)
-    named = [path for path in above if (path != root and path.is_relative_to(root)) or not path.exists()]
+    is_new, above = not folder.exists(), (folder, *folder.parents)
+    named = [
+        path
+        for path in above
+        if not path.exists() or (path.is_relative_to(root) and path != root) or (path == root and is_new)
+    ]
     folder.mkdir(parents=True, exist_ok=True)
     if durable:
         for path in reversed(named):

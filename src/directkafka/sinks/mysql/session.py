@@ -278,7 +278,8 @@ def shut_down(connection: Connection) -> None:
     own = socket_of(connection)
     if own is not None:
         with suppress(OSError):
-            own.shutdown(socket.SHUT_RDWR)
+            # Not by TLS's own way, which takes the encryption off before a thread that sends has heard of the end.
+            socket.socket.shutdown(own, socket.SHUT_RDWR)
 
 
 def number_of(connection: Connection) -> int:

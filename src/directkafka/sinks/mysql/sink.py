@@ -162,6 +162,7 @@ class MySQLSink(MySQLConfig, Clonable):
             definitions=tuple(self._definition(field, target_table) for field in schema),
             packet_bytes_max=int(packet_bytes_max),
             members=_members(stored, target_table),
+            never_null=tuple(name for name in stored.names if target_table.column(name).takes_null_for_now),
         )
 
     def task_writer(self, batch: BatchAttempt, schema: pa.Schema, *, task_count: int = 1) -> MySQLTaskWriter:

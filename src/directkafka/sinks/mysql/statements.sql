@@ -3,8 +3,8 @@
 -- name would be taken for one.
 
 -- name: find_table
--- The target, if it is there; and whether a TIMESTAMP that is NOT NULL refuses a null (or takes it for the time of now).
-SELECT table_type, engine, @@explicit_defaults_for_timestamp FROM information_schema.tables WHERE table_schema = %(schema)s AND table_name = %(name)s;
+-- The target, if it is there.
+SELECT table_type, engine FROM information_schema.tables WHERE table_schema = %(schema)s AND table_name = %(name)s;
 
 -- name: list_columns
 -- Its columns.

@@ -53,6 +53,11 @@ class TableColumn(Column):
     is_counter: bool = False
 
     @property
+    def takes_null_for_now(self) -> bool:
+        """Whether the server may store the time of now for a null: MariaDB does, and MySQL where it is told to."""
+        return self.base_type == "timestamp" and self.not_null
+
+    @property
     def members(self) -> tuple[str, ...]:
         """Of an ENUM, the texts that it has."""
         if self.base_type != "enum":
@@ -71,7 +76,6 @@ class Table:
         columns: as the server describes them.
         unique: the columns of each unique index, by its name; None in place of a column of which the index has only the
             beginning, or an expression.
-        null_is_now: whether the server stores the time of now for a null in a TIMESTAMP that is NOT NULL.
     """
 
     schema: str
@@ -80,7 +84,6 @@ class Table:
     engine: str
     columns: tuple[TableColumn, ...]
     unique: tuple[frozenset[str | None], ...] = ()
-    null_is_now: bool = False
 
     def column(self, name: str) -> TableColumn:
         """The column of this name, in whatever case; it must be there."""
@@ -97,7 +100,7 @@ def read_table(connection: Connection, schema: str, name: str) -> Table | None:
     rows = execute(connection, SQL["find_table"], named)
     if not rows:
         return None
-    kind, engine, refuses_nulls = rows[0]
+    kind, engine = rows[0]
     indexes: dict[str, set[str | None]] = {}
     for index, column, is_part in execute(connection, SQL["list_unique_indexes"], named):
         indexes.setdefault(index, set()).add(None if column is None or is_part else column.lower())
@@ -108,7 +111,6 @@ def read_table(connection: Connection, schema: str, name: str) -> Table | None:
         engine=engine or "",
         columns=tuple(_column(row) for row in execute(connection, SQL["list_columns"], named)),
         unique=tuple(frozenset(columns) for columns in indexes.values()),
-        null_is_now=not int(refuses_nulls),
     )
 
 
@@ -156,19 +158,7 @@ def table_problems(schema: pa.Schema, table: Table, mode: WriteMode, *, name: st
             f"its engine {table.engine} cannot roll back, and a batch that fails would leave rows in it: run ALTER "
             f"TABLE {name} ENGINE = InnoDB"
         )
-    return problems + _nulls_that_are_now(held, table, name) + _other_indexes(schema, table, key)
-
-
-def _nulls_that_are_now(held: pa.Schema, table: Table, name: str) -> list[str]:
-    if not table.null_is_now:
-        return []
-    nullable = {field.name.lower() for field in held if field.nullable}
-    return [
-        f"its column {column.name!r} is a TIMESTAMP NOT NULL, and this server (explicit_defaults_for_timestamp is off) "
-        f"stores the time of now for a null: run ALTER TABLE {name} MODIFY {column.name} {column.type_sql} NULL"
-        for column in table.columns
-        if column.base_type == "timestamp" and column.not_null and column.name.lower() in nullable
-    ]
+    return problems + _other_indexes(schema, table, key)
 
 
 def _other_indexes(schema: pa.Schema, table: Table, key: frozenset[str]) -> list[str]:

@@ -39,6 +39,7 @@ class SinkPlan:
         definitions: the same as columns of a staging table, which compare as those of the target do.
         packet_bytes_max: how large a statement may be for the server, in bytes.
         members: the texts that a column's ENUM has, by the column's name.
+        never_null: columns in which the server would take a null for the time of now.
     """
 
     store: str
@@ -49,6 +50,7 @@ class SinkPlan:
     definitions: tuple[str, ...]
     packet_bytes_max: int
     members: Mapping[str, tuple[str, ...]] = field(default_factory=dict)
+    never_null: tuple[str, ...] = ()
 
     @property
     def target_sql(self) -> str:
@@ -96,7 +98,8 @@ class SinkPlan:
         """Encodes rows for the target, or with ``attempt`` (hex of a UUID) for a staging table."""
         return ValuesEncoder(
             store=self.store, sink=self.sink, packet_bytes_max=self.packet_bytes_max, attempt=attempt,
-            members=self.members,
+            members=self.members, never_null=self.never_null,
+            deletes=None if self.mode.deletes is None else self.mode.deletes.column,
         )  # fmt: skip
 
 

@@ -29,6 +29,10 @@ HEAD_BYTES: Final = 3
 FIELD_BYTES: Final = 16
 ATTEMPT_BYTES: Final = 36
 
+#: What stands in an ENUM's type for a character that the character set there does not have; and what is a number.
+_UNKNOWN: Final = "?"
+_NUMBER: Final = r"^\s*[+-]?\d+\s*$"
+
 #: Rows that are encoded at a time, which bounds memory.
 _ROWS_MAX: Final = 65_536
 
@@ -43,6 +47,8 @@ class ValuesEncoder:
         attempt: the task attempt that is added to each row as 16 bytes, as hex; empty: none.
         members: the texts that a column's ENUM has, by the column's name. The server refuses others, but for a number
             in quotes: it takes that for the number of a member.
+        never_null: columns in which the server would take a null for the time of now.
+        deletes: the column that is true in rows that delete others, if there is one: they may have nulls.
     """
 
     store: str
@@ -50,6 +56,8 @@ class ValuesEncoder:
     packet_bytes_max: int
     attempt: str = ""
     members: Mapping[str, tuple[str, ...]] = field(default_factory=dict)
+    never_null: tuple[str, ...] = ()
+    deletes: str | None = None
 
     def statements(self, head: str, batch: pa.RecordBatch) -> Iterator[bytes]:
         """Whole statements for the rows of a batch.
@@ -60,9 +68,10 @@ class ValuesEncoder:
 
         Raises:
             RowRejectedError: a NaN, an infinity or a year outside 1 to 9999, which MySQL has no value for, a text that
-                an ENUM does not have, or a row that is too large.
+                an ENUM does not have, a null that would be stored as the time of now, or a row that is too large.
         """
         start = f"{head} ".encode()
+        self._check_nulls(batch)
         for first in range(0, batch.num_rows, _ROWS_MAX):
             for rows in self._encoded(batch.slice(first, _ROWS_MAX)):
                 statement = start + rows
@@ -74,6 +83,15 @@ class ValuesEncoder:
                         f"{self.packet_bytes_max} at most: raise its max_allowed_packet, or leave the row out",
                     )
                 yield statement
+
+    def _check_nulls(self, batch: pa.RecordBatch) -> None:
+        for name in self.never_null:
+            is_null = pc.is_null(batch.column(name))
+            if self.deletes is not None:
+                is_null = pc.and_(is_null, pc.invert(pc.fill_null(batch.column(self.deletes), fill_value=False)))
+            if pc.any(is_null).as_py():
+                detail = f"column {name!r}: a null, and its TIMESTAMP is NOT NULL"
+                raise RowRejectedError(store=self.store, sink=self.sink, detail=detail)
 
     def _encoded(self, batch: pa.RecordBatch) -> Iterator[bytes]:
         columns = [self._column(batch.schema.field(index).name, column) for index, column in enumerate(batch.columns)]
@@ -109,6 +127,9 @@ class ValuesEncoder:
     def _check_members(self, name: str, column: pa.Array) -> None:
         members = pa.array(self.members[name], column.type)
         others = column.filter(pc.invert(pc.or_(pc.is_in(column, members), pc.is_null(column))))
+        if any(_UNKNOWN in text for text in self.members[name]):
+            # The server tells a character that its tables of columns do not have as a question mark.
+            others = others.filter(pc.match_substring_regex(others, _NUMBER))
         if len(others):
             detail = f"column {name!r}: {others[0].as_py()!r} is none of the texts that its ENUM has"
             raise RowRejectedError(store=self.store, sink=self.sink, detail=detail)

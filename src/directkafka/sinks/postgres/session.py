@@ -10,7 +10,7 @@ import os
 import re
 import socket
 import threading
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 from typing import Any, Final
@@ -118,7 +118,7 @@ class PostgresAddress:
                 "or 'host=... port=... dbname=... user=...'",
             ) from None
         hosts = [name for name in str(parameters.get("host") or "").split(",") if not name.startswith(("/", "@"))]
-        if fault := next(filter(None, map(fault_of_host, hosts)), ""):
+        if fault := next(filter(None, map(fault_of_host, hosts)), "") or _fault_of_parts(dsn, parameters):
             raise OptionError(option="dsn", reason=fault)
         host = parameters.get("host") or parameters.get("hostaddr") or parameters.get("service") or "local socket"
         database = parameters.get("dbname") or parameters.get("user") or "default database"
@@ -287,3 +287,13 @@ def _remedy(cause: str, user: str) -> str:
     if "terminate process" in cause or "pg_signal_backend" in cause:
         return f"Run GRANT pg_signal_backend TO {who}, or end the older driver's session yourself."
     return "Check user, password, database and pg_hba.conf."
+
+
+def _fault_of_parts(dsn: str, parameters: Mapping[str, Any]) -> str:
+    """What is wrong with an address whose password was cut in two: a part of it would be shown as port or database."""
+    ports = str(parameters.get("port") or "").split(",")
+    _, mark, rest = dsn.partition("://")
+    path = rest.partition("?")[0].partition("/")[2] if mark else ""
+    if "@" in path or not all(port.isascii() and port.isdecimal() for port in filter(None, ports)):
+        return "has a port that is no number, or an @ behind the host: write / as %2F and @ as %40 in a password"
+    return ""

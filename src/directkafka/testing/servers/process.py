@@ -57,7 +57,11 @@ class ServerProcess:
     @property
     def is_running(self) -> bool:
         """Whether it has not ended yet."""
-        return self._process.poll() is None
+        if self._process.poll() is None:
+            return True
+        # Its process id may be another process's from now on.
+        self._forget()
+        return False
 
     def kill(self) -> None:
         """SIGKILL, and wait until the process is gone; nothing when it is gone already."""
@@ -90,8 +94,12 @@ class ServerProcess:
 
     def _reap(self, timeout_s: float | None) -> None:
         self._process.wait(timeout_s)
-        if self._watchdog is not None:
-            self._watchdog.forget(self.pid)
+        self._forget()
+
+    def _forget(self) -> None:
+        watchdog, self._watchdog = self._watchdog, None
+        if watchdog is not None:
+            watchdog.forget(self.pid)
 
 
 def wait_until(condition: Callable[[], bool], *, servers: Sequence[ServerProcess], timeout_s: float, what: str) -> None:

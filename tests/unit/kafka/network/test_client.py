@@ -11,7 +11,7 @@ from typing import Any
 import kafka.errors
 import pytest
 
-from directkafka.errors import BrokerUnreachableError
+from directkafka.errors import BrokerUnreachableError, OptionError
 from directkafka.kafka.network import client as client_module
 from directkafka.kafka.network.client import KafkaClient
 from directkafka.options.client import ClientOptions
@@ -157,3 +157,16 @@ def test_a_new_connection_of_a_client_that_runs_reads_the_certificates_anew(
     assert silent.config["ssl_context"] == "old"
     ask(silent, 3)
     assert silent.config["ssl_context"] == "renewed"
+
+
+def test_certificates_that_cannot_be_read_in_this_moment_stop_no_client_that_runs(
+    silent: Silent, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    def cut_off(_: ClientOptions) -> None:
+        raise OptionError(option="kafka.ssl.keystore.location", reason="is cut off")
+
+    monkeypatch.setattr(client_module, "tls_context", cut_off)
+    silent.config["ssl_context"] = "old"
+    ask(silent, 3)
+    assert silent.config["ssl_context"] == "old"
+    assert "certificates are used as they were at the last connection" in caplog.text

@@ -4,8 +4,10 @@ from __future__ import annotations
 
 import json
 import re
+import socket
 import threading
 from collections.abc import Iterator, Mapping
+from contextlib import ExitStack
 from importlib import resources
 from pathlib import Path
 from typing import Any
@@ -13,10 +15,12 @@ from urllib.error import HTTPError
 from urllib.request import Request, urlopen
 
 import pytest
-from tests.waiting import until
+from tests.waiting import WAIT_S, until
 
 from directkafka.errors import EnvironmentFaultError, OptionError
+from directkafka.monitoring import http_server
 from directkafka.monitoring.address import Address
+from directkafka.monitoring.dashboard import routes
 from directkafka.monitoring.dashboard.details import BusyError, Details, UnknownPipelineError, reset_request
 from directkafka.monitoring.http_server import HttpServer
 from directkafka.offsets import TopicPartition
@@ -277,9 +281,10 @@ def test_where_others_reach_the_address_values_are_shown_with_the_token_alone(
 def test_lookups_that_take_long_hold_up_neither_health_nor_changes(
     with_token: Served, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    released = threading.Event()
+    released, begun = threading.Event(), list[None]()
 
     def hang(*_: object, **__: object) -> dict[str, Any]:
+        begun.append(None)
         released.wait(60)
         return {}
 
@@ -291,7 +296,8 @@ def test_lookups_that_take_long_hold_up_neither_health_nor_changes(
     for thread in asking:
         thread.start()
     try:
-        until(lambda: with_token.ask("/api/dead-letters?name=numbers")[0] == 503, "all of them wait", 30)
+        until(lambda: len(begun) == routes._WAITING_MAX, "not all of them wait")
+        assert with_token.ask("/api/dead-letters?name=numbers")[0] == 503
         # Pipelines of other tests may have failed: what counts is that there is an answer.
         assert "pipelines" in json.loads(with_token.ask("/healthz")[2])
         assert with_token.ask("/api/pipelines")[0] == 200
@@ -312,3 +318,26 @@ def test_the_chart_library_is_the_one_that_is_named(read_only: Served) -> None:
     folder = Path(str(resources.files("directkafka.monitoring.dashboard").joinpath("page")))
     assert "uPlot (v1.6.32)" in (folder / "uPlot.iife.min.js").read_text()[:200]
     assert "MIT License" in (folder / "uPlot.LICENSE").read_text()
+
+
+@pytest.mark.parametrize("site", ["cross-site", "same-site"])
+def test_a_page_of_another_site_starts_no_lookup(with_token: Served, site: str) -> None:
+    for path in ("/api/reset?name=x&to=earliest", "/api/dead-letters?name=x"):
+        status, _, text = with_token.ask(path, sec_fetch_site=site)
+        assert (status, "own page alone" in text) == (403, True)
+        assert with_token.ask(path, sec_fetch_site="same-origin")[0] == with_token.ask(path)[0] == 404
+
+
+def test_connections_are_bounded_and_those_that_say_nothing_end(
+    read_only: Served, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Each takes a descriptor of the driver's process."""
+    monkeypatch.setattr(http_server, "CONNECTIONS_MAX", 3)
+    address = read_only.server.address.host, read_only.server.address.port
+    with ExitStack() as ending:
+        silent = [ending.enter_context(socket.create_connection(address)) for _ in range(8)]
+        # Those beyond the bound end at once, the others after a while.
+        for connection in silent:
+            connection.settimeout(WAIT_S)
+            assert connection.recv(1) == b""
+    assert read_only.ask("/healthz")[0] == 200

@@ -80,6 +80,10 @@ def test_the_names_of_new_folders_are_synced_and_of_those_that_somebody_may_have
     posix.make_folder(root / "a" / "b", root=root, durable=True)
     assert (root / "a" / "b").is_dir()
     assert synced == [*([] if is_there else [tmp_path, tmp_path / "new"]), root, root / "a"]
+    # Whoever made the root may have died before its name was synced.
+    synced.clear()
+    posix.make_folder(root / "other", root=root, durable=True)
+    assert synced == [tmp_path / "new", root]
 
 
 def test_a_folder_that_need_not_survive_a_power_cut_is_made_alone(

@@ -8,16 +8,11 @@ import pyarrow as pa
 import pytest
 
 from directkafka.sinks.mysql.sink import MySQLSink
-from directkafka.sinks.mysql.table_schema import Table, TableColumn, table_problems, takes
-from directkafka.sinks.write_modes import WriteMode
+from directkafka.sinks.mysql.table_schema import Table, TableColumn, takes
 
 AT = TableColumn(name="at", type_sql="timestamp(6)", base_type="timestamp", scale=6)
 TABLE = Table(schema="air", name="t", kind="BASE TABLE", engine="InnoDB", columns=(AT,))
 ROWS = pa.schema([("at", pa.timestamp("us", "UTC"))])
-
-
-def problems(table: Table, rows: pa.Schema = ROWS) -> list[str]:
-    return table_problems(rows, table, WriteMode(), name="air.t", held=rows)
 
 
 @pytest.mark.parametrize(
@@ -45,14 +40,10 @@ def test_a_column_that_rounds_without_a_word_takes_nothing(type_sql: str, base: 
         assert takes(pa.field("n", kind), replace(column, type_sql="double", base_type="double"))
 
 
-def test_a_null_that_the_server_would_take_for_now_is_told_before_a_row_is_written() -> None:
-    not_null = replace(AT, not_null=True)
-    (problem,) = problems(replace(TABLE, columns=(not_null,), null_is_now=True))
-    assert "ALTER TABLE air.t MODIFY at timestamp(6) NULL" in problem
-    assert problems(replace(TABLE, columns=(not_null,))) == []
-    assert problems(replace(TABLE, null_is_now=True)) == []
-    never = pa.schema([pa.field("at", pa.timestamp("us", "UTC"), nullable=False)])
-    assert problems(replace(TABLE, columns=(not_null,), null_is_now=True), never) == []
+def test_a_timestamp_that_is_not_null_takes_a_null_for_now() -> None:
+    assert replace(AT, not_null=True).takes_null_for_now
+    assert not AT.takes_null_for_now
+    assert not replace(AT, not_null=True, base_type="datetime").takes_null_for_now
 
 
 def test_a_column_of_a_staging_table_takes_nulls_whatever_the_server_makes_of_one_that_does_not_say() -> None:

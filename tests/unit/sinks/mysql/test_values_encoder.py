@@ -52,6 +52,28 @@ def test_a_text_that_an_enum_does_not_have_is_refused_though_it_is_the_number_of
             list(encoded.statements("INSERT", batch))
 
 
+def test_of_an_enum_with_characters_that_are_not_told_only_numbers_are_refused() -> None:
+    encoded = replace(encoder(), members={"kind": ("a", "?")})
+    assert list(encoded.statements("INSERT", pa.record_batch({"kind": ["a", "é", None]})))
+    for text in ("2", " 1", "+2", "0"):
+        with pytest.raises(RowRejectedError, match="none of the texts"):
+            list(encoded.statements("INSERT", pa.record_batch({"kind": ["a", text]})))
+
+
+def test_a_null_that_would_be_the_time_of_now_is_refused_unless_its_row_deletes_another() -> None:
+    encoded = replace(encoder(), never_null=("at",))
+    at = pa.array([datetime(2013, 1, 1, tzinfo=UTC), None], pa.timestamp("us", "UTC"))
+    assert list(
+        encoded.statements("INSERT", pa.record_batch({"at": at.slice(0, 1), "gone": pa.array([None], pa.bool_())}))
+    )
+    with pytest.raises(RowRejectedError, match="column 'at': a null, and its TIMESTAMP is NOT NULL"):
+        list(encoded.statements("INSERT", pa.record_batch({"at": at})))
+    deleting = replace(encoded, deletes="gone")
+    assert list(deleting.statements("INSERT", pa.record_batch({"at": at, "gone": [False, True]})))
+    with pytest.raises(RowRejectedError, match="NOT NULL"):
+        list(deleting.statements("INSERT", pa.record_batch({"at": at, "gone": pa.array([True, None])})))
+
+
 def test_a_small_decimal_is_no_double() -> None:
     batch = pa.record_batch({"n": pa.array([Decimal("0.000000123456789012345678901234")], pa.decimal128(38, 30))})
     (statement,) = encoder().statements("INSERT", batch)

@@ -9,6 +9,7 @@ import pytest
 
 from directkafka.errors import (
     DirectKafkaError,
+    OptionError,
     RowRejectedError,
     SchemaMismatchError,
     StoreAccessError,
@@ -65,6 +66,26 @@ def test_an_address_shows_host_port_and_database_but_no_password(dsn: str) -> No
     assert pickle.loads(pickle.dumps(address)) == address
     echoed = address.translate(psycopg.OperationalError(f"cannot use {SECRET}"))
     assert SECRET not in str(echoed)
+
+
+@pytest.mark.parametrize(
+    "dsn",
+    [
+        f"postgresql://u:p/{SECRET}@h/d", f"postgres://u:5/{SECRET}@h/d?connect_timeout=5", f"host=h port={SECRET}",
+        f"postgresql://h:{SECRET}/d",
+    ],
+)  # fmt: skip
+def test_an_address_whose_password_is_cut_in_two_is_refused_without_being_quoted(dsn: str) -> None:
+    with pytest.raises(OptionError, match="write / as %2F") as caught:
+        PostgresAddress.parse(dsn)
+    assert SECRET not in str(caught.value)
+
+
+@pytest.mark.parametrize(
+    "dsn", ["postgresql:///d", "postgresql://u@a:5433,b/d?application_name=x@y", "port=5433,", "host=/tmp dbname=a@b"]
+)
+def test_ports_may_be_several_or_none(dsn: str) -> None:
+    PostgresAddress.parse(dsn)
 
 
 def test_a_staging_name_fits_and_tells_its_generation() -> None:

@@ -2,8 +2,11 @@ from __future__ import annotations
 
 import sys
 from pathlib import Path
+from types import SimpleNamespace
+from typing import Any
 
 import pytest
+from tests.waiting import until
 
 from directkafka.errors import EnvironmentFaultError
 from directkafka.testing.servers.process import ServerProcess, wait_until
@@ -45,3 +48,18 @@ def test_a_server_that_does_not_stop_in_time_is_killed(tmp_path: Path) -> None:
     server.wait_or_kill(0.1)
     assert not server.is_running
     server.kill()
+
+
+@pytest.mark.parametrize("is_asked", [True, False])
+def test_a_server_that_has_ended_is_watched_no_more(tmp_path: Path, *, is_asked: bool) -> None:
+    """Its process id may be another process's by then."""
+    watched: list[int] = []
+    watchdog: Any = SimpleNamespace(watch=lambda pid, _: watched.append(pid), forget=watched.remove)
+    server = ServerProcess([sys.executable, "-c", ""], log_file=tmp_path / "log", watchdog=watchdog)
+    assert watched == [server.pid]
+    if is_asked:
+        until(lambda: not server.is_running, "it runs")
+    else:
+        server.wait_or_kill(60)
+    server.kill()
+    assert watched == []

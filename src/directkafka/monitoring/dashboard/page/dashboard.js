@@ -31,7 +31,10 @@ function seconds(value) {
 const ago = (ms) => (ms ? `${seconds(Math.max(0, (Date.now() - ms) / 1000))} ago` : "–");
 const clock = (ms) => new Date(ms).toISOString().slice(11, 19);
 const day = (ms) => `${new Date(ms).toISOString().slice(0, 19).replace("T", " ")}Z`;
-const moment = (ms) => (ms === null ? "–" : new Date(ms).toISOString().replace(".000Z", "Z"));
+// A timestamp may be any number of 64 bits, and a Date has none beyond this.
+const LAST_MS = 8.64e15;
+const moment = (ms) =>
+  ms === null || Math.abs(ms) > LAST_MS ? "–" : new Date(ms).toISOString().replace(".000Z", "Z");
 
 function element(tag, properties = {}, ...children) {
   const made = document.createElement(tag);
