@@ -45,6 +45,29 @@ def is_text(kind: pa.DataType) -> bool:
     return bool(pa.types.is_string(kind) or pa.types.is_large_string(kind) or pa.types.is_string_view(kind))
 
 
+def checked_texts(texts: pa.Array, *, path: str) -> pa.Array:
+    """Texts that are UTF-8. What Spark has cast from bytes need not be, and neither it nor Arrow looks.
+
+    Raises:
+        ValueError: one is none; ``path`` is the field's in the message.
+    """
+    try:
+        texts.validate(full=True)
+    except pa.ArrowInvalid:
+        raise ValueError(f"{path or 'the value'}: a text is no UTF-8") from None
+    return texts
+
+
+def mended_texts(texts: pa.Array) -> pa.Array:
+    """Texts in which U+FFFD is in place of what is no UTF-8, as Spark writes it."""
+    try:
+        texts.validate(full=True)
+    except pa.ArrowInvalid:
+        raw = texts.cast(pa.large_binary()).to_pylist()
+        return pa.array([None if text is None else text.decode(errors="replace") for text in raw], pa.string())
+    return texts
+
+
 def is_bytes(kind: pa.DataType) -> bool:
     """Whether values are bytes, in whatever layout."""
     return bool(

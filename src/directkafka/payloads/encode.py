@@ -198,7 +198,10 @@ def _encoding(payload: WrittenPayload, topic: str | None, *, may_register: bool)
         subject = f"{topic}-{payload.column}"
     client, type_ = client_of(payload.registry), _TYPES[payload.format]
     if payload.schema:
-        schema, message = _given(payload, payload.schema)
+        try:
+            schema, message = _given(payload, payload.schema)
+        except ValueError as error:
+            raise OptionError(option=f"{payload.column}.message", reason=str(error)) from None
         number = client.id_of(subject, payload.schema, type_, registers=payload.registers)
     else:
         registered = client.version(subject, payload.version)

@@ -213,3 +213,14 @@ def test_a_value_without_an_encoding_is_an_error_with_its_row_and_field() -> Non
     batch = pa.record_batch({"value": pa.array([{"page": None, "user": "ann"}], KIND)})
     with pytest.raises(UnencodableRowError, match="the value of a row cannot be written as avro: row 0: page is null"):
         list(encoded([batch], payload_encodings))
+
+
+def test_a_message_that_records_cannot_name_is_told(server: Any) -> None:
+    with pytest.raises(OptionError, match=r"own file, and google\.protobuf\.Duration is none"):
+        encodings(
+            value__format="protobuf", value__schema=DURATION, value__message="google.protobuf.Duration",
+            value__registry__url=server.url,
+        )  # fmt: skip
+
+
+DURATION = 'syntax = "proto3"; import "google/protobuf/duration.proto"; message M { google.protobuf.Duration d = 1; }'

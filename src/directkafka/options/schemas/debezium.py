@@ -16,12 +16,14 @@ _EVENT_FIELDS: Final = ("before", "after", "source", "op")
 _NEEDED: Final = ("after", "op")
 #: The name of the record type that keys are read as.
 _KEY: Final = "Key"
-#: Debezium's types of times (``io.debezium.time``), which Avro has under other names.
+#: Debezium's types of times (``io.debezium.time``), which Avro has under other names. Kafka Connect's own, of the mode
+#: ``connect``, has an instant's name in Avro, and is a time without a zone: those with one are texts.
 _LOGICAL_TYPES: Final = {
     "io.debezium.time.Date": "date",
     "io.debezium.time.Timestamp": "local-timestamp-millis",
     "io.debezium.time.MicroTimestamp": "local-timestamp-micros",
     "io.debezium.time.NanoTimestamp": "local-timestamp-nanos",
+    "org.apache.kafka.connect.data.Timestamp": "local-timestamp-millis",
 }
 
 
@@ -44,7 +46,7 @@ def _with_logical_types(value: Any) -> Any:
         return value
     made = {name: item if name == "default" else _with_logical_types(item) for name, item in value.items()}
     logical = _LOGICAL_TYPES.get(str(value.get("connect.name")))
-    return made if logical is None else {"logicalType": logical, **made}
+    return made if logical is None else {**made, "logicalType": logical}
 
 
 def parse_event(text: str) -> AvroSchema:

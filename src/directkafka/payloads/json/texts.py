@@ -17,7 +17,7 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from directkafka.payloads.arrow_types import is_bytes, is_text
+from directkafka.payloads.arrow_types import is_bytes, is_text, mended_texts
 
 #: Control characters that JSON has a short form for; the others become \\u00XX.
 _SHORT: Final = {"\b": "\\b", "\t": "\\t", "\n": "\\n", "\f": "\\f", "\r": "\\r"}
@@ -208,6 +208,7 @@ def _quoted(texts: pa.Array) -> pa.Array:
 
 
 def _escaped(texts: pa.Array) -> pa.Array:
+    texts = mended_texts(texts)
     texts = pc.replace_substring(pc.replace_substring(texts, "\\", "\\\\"), '"', '\\"')
     if not pc.any(pc.match_substring_regex(texts, "[\\x00-\\x1f]")).as_py():
         return texts

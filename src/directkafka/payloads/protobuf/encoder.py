@@ -16,9 +16,16 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from directkafka.options.schemas.protobuf.schema import ENUM, GROUP, MESSAGE, ProtobufField, ProtobufSchema
+from directkafka.options.schemas.protobuf.schema import (
+    ENUM,
+    GROUP,
+    MESSAGE,
+    ProtobufField,
+    ProtobufMessage,
+    ProtobufSchema,
+)
 from directkafka.options.schemas.protobuf.well_known import TIMESTAMP, WELL_KNOWN, WRAPPERS
-from directkafka.payloads.arrow_types import is_text
+from directkafka.payloads.arrow_types import checked_texts, is_text
 from directkafka.payloads.kernels.arrow_columns import COLUMN_FIELDS, FIRST_ROW, column_line
 from directkafka.payloads.kernels.written import RecordSizes, written
 from directkafka.payloads.protobuf.kernels import write_records as op
@@ -62,6 +69,8 @@ class _Field:
         is_repeated: whether it is a list.
         skips_default: whether a zero is left out.
         oneof: the oneof that it is in.
+        is_required: whether it must not be null.
+        is_of_flags: whether it is a map whose values are messages without fields: true where they are there.
     """
 
     path: str
@@ -73,6 +82,8 @@ class _Field:
     is_repeated: bool = False
     skips_default: bool = False
     oneof: str = ""
+    is_required: bool = False
+    is_of_flags: bool = False
 
 
 class ProtobufEncoder:
@@ -117,6 +128,11 @@ class _Message:
         message = schema.messages[name] if name in schema.messages else WELL_KNOWN[name]
         fields = {field.name: field for field in message.fields}
         self._fields = []
+        names = [kind.field(index).name for index in range(kind.num_fields)]
+        if len(set(names)) < len(names):
+            raise ValueError(f"the rows have two fields of one name{_at(path)}")
+        if lacking := [field.name for field in message.fields if field.is_required and field.name not in names]:
+            raise ValueError(f"message {name}{_at(path)} has a required field {lacking[0]!r}, and the rows have none")
         for index in range(kind.num_fields):
             column = kind.field(index)
             if column.name not in fields:
@@ -134,6 +150,7 @@ class _Message:
         # Null where the row is: a struct's own columns may have anything there.
         columns = rows.flatten()
         self._check_oneofs(columns)
+        self._check_required(rows, columns)
         for number, field in enumerate(self._fields):
             outer = columns[field.index]
             inner, is_packed, first = outer, False, 0
@@ -141,7 +158,8 @@ class _Message:
                 # The elements of these rows alone: a batch that is too large is encoded by halves.
                 # (A list without rows may have no offsets at all.)
                 first, behind = (int(outer.offsets[row].as_py()) for row in (0, len(outer))) if len(outer) else (0, 0)
-                inner = (_entries(outer) if field.is_map else outer.values).slice(first, behind - first)
+                inner = _entries(outer, has_flags=field.is_of_flags) if field.is_map else outer.values
+                inner = inner.slice(first, behind - first)
                 is_packed = field.operation not in (op.BYTES, op.GROUP)
             made = field.prepare(pa.concat_arrays([inner]) if inner.offset else inner)
             own, around = 1 + 2 * number, 2 + 2 * number
@@ -180,6 +198,13 @@ class _Message:
             if len(count) and count.max() > 1:
                 raise ValueError(f"row {int(count.argmax())}: several fields of the oneof {name} are not null")
 
+    def _check_required(self, rows: pa.Array, columns: Sequence[pa.Array]) -> None:
+        for field in self._fields:
+            if field.is_required:
+                is_lacking = pc.and_(rows.is_valid(), columns[field.index].is_null())
+                if (row := pc.index(is_lacking, pa.scalar(True)).as_py()) >= 0:
+                    raise ValueError(f"row {row}: {field.path} is null, and it is required")
+
     def _field(self, field: ProtobufField, kind: pa.DataType, index: int, path: str) -> _Field:
         entry = self._schema.messages.get(field.type_name)
         is_map = field.is_repeated and entry is not None and entry.is_map_entry
@@ -197,8 +222,14 @@ class _Message:
             path, index, field.number << 3 | wire_type, operation, prepare, is_map,
             is_repeated=field.is_repeated and not is_map,
             skips_default=not (field.is_repeated or field.has_presence or field.oneof or field.kind == MESSAGE),
-            oneof=field.oneof,
+            oneof=field.oneof, is_required=field.is_required, is_of_flags=is_map and self._is_of_flags(entry),
         )  # fmt: skip
+
+    def _is_of_flags(self, entry: ProtobufMessage | None) -> bool:
+        assert entry is not None, "a map has an entry"
+        value = next(field for field in entry.fields if field.name == "value")
+        message = self._schema.messages.get(value.type_name) or WELL_KNOWN.get(value.type_name)
+        return message is not None and not message.fields
 
     def _value(
         self, field: ProtobufField, kind: pa.DataType, path: str
@@ -242,6 +273,8 @@ def _scalar(name: str, kind: pa.DataType, path: str) -> tuple[int, int, Callable
     }.get(name, is_number)
     if not fits:
         raise _wrong(name, kind, path)
+    if name == "string":
+        return operation, wire_type, partial(checked_texts, path=path)
     return operation, wire_type, partial(_cast, wanted=wanted, is_varint=operation == op.VARINT, path=path)
 
 
@@ -288,9 +321,10 @@ def _empty(flags: pa.Array) -> pa.Array:
     return pc.if_else(pc.fill_null(flags, False), pa.scalar(b""), pa.scalar(None, pa.binary()))
 
 
-def _entries(maps: pa.Array) -> pa.Array:
+def _entries(maps: pa.Array, *, has_flags: bool) -> pa.Array:
     # An entry without a value would be read as zero, or as empty: it is a null, which is refused.
-    return pa.StructArray.from_arrays([maps.keys, maps.items], names=["key", "value"], mask=pc.is_null(maps.items))
+    is_absent = pc.invert(pc.fill_null(maps.items, False)) if has_flags else pc.is_null(maps.items)
+    return pa.StructArray.from_arrays([maps.keys, maps.items], names=["key", "value"], mask=is_absent)
 
 
 def _wrong(wanted: str, kind: pa.DataType, path: str) -> ValueError:

@@ -77,3 +77,15 @@ def test_an_event_without_before_or_source_is_read() -> None:
     event = parse_event(json.dumps({"type": "record", "name": "Envelope", "fields": fields}))
     assert [field.name for field in event.type.fields] == ["after", "op"]
     assert SOURCE["name"] not in schema_text(event)
+
+
+def test_kafka_connect_s_own_timestamp_has_no_zone() -> None:
+    """Of the mode ``connect``; a column with a zone is a text in every mode."""
+    kind = {
+        "type": "long", "connect.version": 1, "connect.name": "org.apache.kafka.connect.data.Timestamp",
+        "logicalType": "timestamp-millis",
+    }  # fmt: skip
+    row = {"type": "record", "name": "Value", "fields": [{"name": "at", "type": kind}]}
+    fields = [{"name": "after", "type": ["null", row]}, {"name": "op", "type": "string"}]
+    event = {"type": "record", "name": "Envelope", "fields": fields}
+    assert row_type(parse_event(json.dumps(event))).simple_string() == "struct<at:timestamp_ntz>"

@@ -177,3 +177,20 @@ def test_rows_that_the_schema_has_no_room_for_are_refused(schema: Any, kind: pa.
 def test_values_without_an_encoding_are_refused_with_their_row(schema: Any, rows: pa.Array, told: str) -> None:
     with pytest.raises(ValueError, match=told):
         encoded(schema, rows)
+
+
+@pytest.mark.parametrize("kind", [pa.string(), pa.large_string()])
+def test_a_text_that_is_no_utf8_is_refused_by_its_field(kind: pa.DataType) -> None:
+    """Spark casts bytes to a string without a look, and no reader takes it."""
+    texts = pa.array([b"ok", None, b"\xff"], pa.binary()).cast(
+        pa.large_binary() if kind != pa.string() else pa.binary()
+    )
+    rows = pa.StructArray.from_arrays([texts.view(kind)], ["user"])
+    schema = parse_schema('{"type":"record","name":"R","fields":[{"name":"user","type":["null","string"]}]}')
+    encoder = AvroEncoder(schema, rows.type)
+    assert encoder.encode(rows[:2]).to_pylist() == [b"\x02\x04ok", b"\x00"]
+    with pytest.raises(ValueError, match="user: a text is no UTF-8"):
+        encoder.encode(rows)
+    maps = pa.MapArray.from_arrays([0, 1], texts.view(kind)[2:], pa.array([1]))
+    with pytest.raises(ValueError, match="no UTF-8"):
+        AvroEncoder(parse_schema('{"type":"map","values":"long"}'), maps.type).encode(maps)

@@ -129,3 +129,9 @@ def test_nested_columns_show_their_nulls_and_bytes_and_name_members_as_spark_doe
         '{"bytes":null,"at":null,"by":null}',
         '{"bytes":"/w==","at":"1970-01-01T00:00:00.000000+00:00","by":{"1.0E10":null,"NaN":1,"2.0":2}}',
     ]
+
+
+def test_a_text_that_is_no_utf8_is_written_as_spark_writes_it() -> None:
+    texts = pa.array([b"a\xffb", "é".encode(), None], pa.binary()).view(pa.string())
+    rows = pa.StructArray.from_arrays([texts], ["user"])
+    assert json_texts(rows).to_pylist() == ['{"user":"a�b"}', '{"user":"é"}', '{"user":null}']

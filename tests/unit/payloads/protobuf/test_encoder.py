@@ -11,7 +11,7 @@ import pytest
 from tests.protobuf_records import compiled, fill, message_class, random_file
 
 from directkafka.options.schemas.protobuf.files import parse_protobuf
-from directkafka.options.schemas.protobuf.schema import ProtobufSchema
+from directkafka.options.schemas.protobuf.schema import ProtobufSchema, schema_of_text
 from directkafka.payloads.protobuf.decoder import ProtobufDecoder
 from directkafka.payloads.protobuf.encoder import ProtobufEncoder
 
@@ -190,3 +190,48 @@ def test_each_name_of_an_enum_s_number_can_be_written_and_the_first_is_read() ->
     rows = pa.array([{"kind": name} for name in ("CARGO", "FREIGHT", "NONE", "EMPTY")], kind)
     again = ProtobufDecoder(schema).decode(ProtobufEncoder(schema, kind).encode(rows)).to_pylist()
     assert [row["kind"] for row in again] == ["FREIGHT", "FREIGHT", "NONE", "NONE"]
+
+
+def encoder_of(text: str, kind: pa.DataType) -> ProtobufEncoder:
+    return ProtobufEncoder(parse_protobuf([text]), kind)
+
+
+def test_a_text_that_is_no_utf8_is_refused_by_its_field() -> None:
+    rows = pa.StructArray.from_arrays([pa.array([b"\xff"], pa.binary()).view(pa.string())], ["user"])
+    with pytest.raises(ValueError, match="user: a text is no UTF-8"):
+        encoder_of('syntax = "proto3"; message M { string user = 1; }', rows.type).encode(rows)
+
+
+REQUIRED = [
+    'syntax = "proto2"; message M { required int32 id = 1; optional string n = 2; }',
+    'edition = "2023"; message M { int32 id = 1 [features.field_presence = LEGACY_REQUIRED]; string n = 2; }',
+]
+
+
+@pytest.mark.parametrize("text", REQUIRED)
+def test_a_required_field_is_there_or_the_row_is_refused(text: str) -> None:
+    """Readers in other languages refuse the record."""
+    for schema in (parse_protobuf([text]), schema_of_text(parse_protobuf([text]).text())):
+        with pytest.raises(ValueError, match="message M has a required field 'id', and the rows have none"):
+            ProtobufEncoder(schema, pa.struct([("n", pa.string())]))
+        rows = pa.array([{"id": 0}, None, {"id": None}], pa.struct([("id", pa.int32())]))
+        encoder = ProtobufEncoder(schema, rows.type)
+        assert encoder.encode(rows[:2]).to_pylist() == [b"\x08\x00", None]
+        with pytest.raises(ValueError, match="row 2: id is null, and it is required"):
+            encoder.encode(rows)
+
+
+def test_two_columns_of_one_name_are_refused() -> None:
+    rows = pa.StructArray.from_arrays([pa.array([1]), pa.array([2])], ["id", "id"])
+    with pytest.raises(ValueError, match="the rows have two fields of one name"):
+        encoder_of('syntax = "proto3"; message M { int64 id = 1; }', rows.type)
+
+
+def test_a_map_of_messages_without_fields_has_no_false_one() -> None:
+    text = 'syntax = "proto3"; message Nothing {} message M { map<string, Nothing> m = 1; }'
+    kind = pa.struct([("m", pa.map_(pa.string(), pa.bool_()))])
+    schema = parse_protobuf([text], "M")
+    encoder = ProtobufEncoder(schema, kind)
+    assert encoder.encode(pa.array([{"m": [("a", True)]}], kind)).to_pylist() == [b"\x0a\x05\x0a\x01a\x12\x00"]
+    with pytest.raises(ValueError, match="m has a null in its list or map"):
+        encoder.encode(pa.array([{"m": [("a", False)]}], kind))

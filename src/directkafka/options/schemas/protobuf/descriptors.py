@@ -28,9 +28,11 @@ _KINDS: Final = (
     "", "double", "float", "int64", "uint64", "int32", "fixed64", "fixed32", "bool", "string", GROUP, MESSAGE, "bytes",
     "uint32", ENUM, "sfixed32", "sfixed64", "sint32", "sint64",
 )  # fmt: skip
+_REQUIRED: Final = 2
 _REPEATED: Final = 3
-#: FeatureSet's IMPLICIT and DELIMITED.
+#: FeatureSet's IMPLICIT and LEGACY_REQUIRED, and DELIMITED.
 _IMPLICIT: Final = 2
+_LEGACY_REQUIRED: Final = 3
 _DELIMITED: Final = 2
 _DEPTH_MAX: Final = 32
 _NO_DESCRIPTOR: Final = "the schema: it is no descriptor of .proto files"
@@ -119,6 +121,7 @@ def _field(descriptor: dict[int, list[Any]], presence: Features, oneofs: list[st
         is_repeated=is_repeated,
         has_presence=not is_repeated and (presence.has_presence or is_optional or bool(oneof)),
         oneof=oneof,
+        is_required=_number(descriptor, 4) == _REQUIRED or (presence.is_required and not (is_repeated or oneof)),
     )
 
 
@@ -126,6 +129,7 @@ def _with_features(presence: Features, features: dict[int, list[Any]]) -> Featur
     return Features(
         features[1][-1] != _IMPLICIT if 1 in features else presence.has_presence,
         features[5][-1] == _DELIMITED if 5 in features else presence.is_delimited,
+        features[1][-1] == _LEGACY_REQUIRED if 1 in features else presence.is_required,
     )
 
 

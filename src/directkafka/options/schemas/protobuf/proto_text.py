@@ -184,6 +184,7 @@ class _Parser:
             is_repeated=label == "repeated",
             has_presence=label != "repeated" and (features.has_presence or bool(oneof) or label == "optional"),
             oneof=oneof,
+            is_required=label == "required" or (features.is_required and not (label or oneof)),
         )
 
     def _map(self, message: str, nested: list[str]) -> ProtobufField:
@@ -345,7 +346,7 @@ class _Parser:
 def _with_options(features: Features, options: Iterable[tuple[str, str]]) -> Features:
     for name, value in options:
         if name == _PRESENCE:
-            features = replace(features, has_presence=value != "IMPLICIT")
+            features = replace(features, has_presence=value != "IMPLICIT", is_required=value == "LEGACY_REQUIRED")
         elif name == _ENCODING:
             features = replace(features, is_delimited=value == "DELIMITED")
     return features

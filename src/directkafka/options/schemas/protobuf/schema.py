@@ -44,6 +44,7 @@ class ProtobufField:
         is_repeated: whether it is a list, or a map.
         has_presence: whether a record tells that it is absent; else an absent one is zero or empty.
         oneof: the name of the oneof that it is in; empty if in none.
+        is_required: whether a message without it is none.
     """
 
     name: str
@@ -53,6 +54,7 @@ class ProtobufField:
     is_repeated: bool = False
     has_presence: bool = False
     oneof: str = ""
+    is_required: bool = False
 
 
 @dataclass(frozen=True, slots=True)
@@ -88,10 +90,12 @@ class Features:
     Attributes:
         has_presence: whether a record tells that a field of it is absent.
         is_delimited: whether messages stand between two tags.
+        is_required: whether a message without the field is none.
     """
 
     has_presence: bool
     is_delimited: bool = False
+    is_required: bool = False
 
 
 @dataclass(frozen=True, slots=True)
@@ -162,12 +166,18 @@ class ProtobufSchema:
         return name
 
     def indexes(self) -> tuple[int, ...]:
-        """The place of the message in the file; the reverse of :meth:`at`, without the entries of maps."""
+        """The place of the message in the file; the reverse of :meth:`at`, without the entries of maps.
+
+        Raises:
+            ValueError: it is of another file.
+        """
         indexes: list[int] = []
         names, name = self.outer, ""
         while name != self.message:
             counted = [known for known in names if not self.messages[known].is_map_entry]
-            name = next(known for known in counted if f"{self.message}.".startswith(f"{known}."))
+            name = next((known for known in counted if f"{self.message}.".startswith(f"{known}.")), "")
+            if not name:
+                raise ValueError(f"records can name messages of the schema's own file, and {self.message} is none")
             indexes.append(counted.index(name))
             names = self.messages[name].nested
         return tuple(indexes)

@@ -17,7 +17,7 @@ import pyarrow.compute as pc
 from directkafka.arrow_columns import empty_batch
 from directkafka.errors import TransformError
 from directkafka.options.payloads import AS_IT_CAME, UNREAD
-from directkafka.payloads.arrow_types import is_text
+from directkafka.payloads.arrow_types import is_text, mended_texts
 from directkafka.pipeline.execution.native.arrow_transform import Schemas
 from directkafka.pipeline.execution.rejection import (
     BETWEEN_REASONS,
@@ -197,18 +197,7 @@ def _as_in_records(column: pa.Array, field: pa.Field) -> pa.Array:
 
 def _valid(texts: pa.Array) -> pa.Array:
     """Texts that databases take: what is made of a record's bytes may be no UTF-8, or have a NUL."""
-    return pc.replace_substring(_utf8(texts), "\0", "\ufffd")
-
-
-def _utf8(texts: pa.Array) -> pa.Array:
-    try:
-        texts.validate(full=True)
-    except pa.ArrowInvalid:
-        decoded_texts = [
-            None if text is None else text.decode(errors="replace") for text in texts.cast(pa.binary()).to_pylist()
-        ]
-        return pa.array(decoded_texts, pa.string())
-    return texts.cast(pa.string())
+    return pc.replace_substring(mended_texts(texts).cast(pa.string()), "\0", "\ufffd")
 
 
 def _as_records(dead_letters: pa.RecordBatch) -> pa.RecordBatch:
