@@ -348,10 +348,10 @@ class State:
 
             entries = select(
                 "directkafka_ledger",
-                "SELECT batch_id, generation, progress, total_rows FROM directkafka_ledger "
+                "SELECT lineage, batch_id, generation, progress, total_rows FROM directkafka_ledger "
                 f"WHERE pipeline = '{pipeline}' AND batch_id >= 0",
             )
-            names = ("batch_id", "generation", "progress", "total_rows")
+            names = ("lineage", "batch_id", "generation", "progress", "total_rows")
             return cls(
                 rows=sorted(select("records", 'SELECT topic, partition, "offset", number FROM records')),
                 totals={

@@ -8,6 +8,8 @@ from __future__ import annotations
 import os
 import signal
 from collections.abc import Callable, Iterator
+from contextlib import closing
+from dataclasses import replace
 from pathlib import Path
 
 import duckdb
@@ -18,7 +20,8 @@ from tests.chaos.pipelines import JOB as NUMBERS_JOB
 from tests.contract.kafka_harness import read_committed, wait_until_stable
 from tests.processes import running
 
-from directkafka import Pipeline
+from directkafka import Pipeline, PostgresSink
+from directkafka.pipeline.ledger.reconcile import OPEN_LINEAGE
 from directkafka.testing import EmbeddedPostgres, KafkaBroker
 
 pytestmark = pytest.mark.real
@@ -155,6 +158,60 @@ def test_a_driver_killed_between_two_commits_leaves_two_equal_databases(
     assert sorted(row[3] for row in rows(database)) == list(range(COUNT))
     assert rows(second_database) == rows(database)
     assert batch_id(second_database) == batch_id(database)
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize(
+    "point", ["commit.rows_moved@1", "commit.answered@1", "commit.answered@2", "commit.answered@3"]
+)
+@pytest.mark.parametrize("carrier", CARRIERS)
+def test_a_pipeline_killed_while_it_leaves_its_checkpoint_goes_on_in_two_equal_databases(
+    carrier: str,
+    point: str,
+    kafka_broker: KafkaBroker,
+    create_topic: Callable[..., str],
+    database: str,
+    second_database: str,
+    tmp_path: Path,
+    spark: SparkSession,
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """Its ledgers wait for a new checkpoint, and the direct engine comes: first it commits a batch 0 to both."""
+    topic = create_topic(partitions=PARTITIONS)
+    produce_numbers(kafka_broker.bootstrap_servers, topic, COUNT // 2)
+    world = {"KAFKA": kafka_broker.bootstrap_servers, "FIRST": database, "SECOND": second_database}
+    file = tmp_path / "two.toml"
+    (tmp_path / "numbers_job.py").write_text(NUMBERS_JOB)
+    values = {"name": "numbers", "master": "local[2]", "folder": tmp_path, "topic": topic, "batch": 60}
+    values["transform"] = NUMBERS[carrier]
+    for name, value in world.items():
+        monkeypatch.setenv(name, value)
+    file.write_text(FILE.format(trigger="available-now", **values))
+    Pipeline.from_toml(file).run()
+    for dsn in (database, second_database):
+        wait_for_checkpoint(dsn)
+    produce_numbers(kafka_broker.bootstrap_servers, topic, COUNT - COUNT // 2, first=COUNT // 2)
+    with running(
+        PipelineProcess(file, {**os.environ, **world, "DIRECTKAFKA_FAULTS": f"{point}=kill"}, tmp_path)
+    ) as driver:
+        assert driver.wait() == -signal.SIGKILL, driver.messages()
+    Pipeline.from_toml(file).run()
+    assert sorted(row[3] for row in rows(database)) == list(range(COUNT))
+    assert rows(second_database) == rows(database)
+    first, second = (State.read(dsn, "numbers").ledger for dsn in (database, second_database))
+    assert first is not None
+    assert second is not None
+    assert first["lineage"] == second["lineage"] != OPEN_LINEAGE
+    assert first["batch_id"] == second["batch_id"]
+
+
+def wait_for_checkpoint(dsn: str) -> None:
+    """What ``directkafka restart --from ledger`` leaves in a store."""
+    with closing(PostgresSink(dsn, "records").store) as store:
+        generation, entry = store.fence("numbers"), store.read("numbers")
+        assert entry is not None
+        waiting = replace(entry, generation=generation, lineage=OPEN_LINEAGE, batch_id=0, row_counts={}, total_rows={})
+        store.commit(waiting, previous=entry)
 
 
 @pytest.mark.slow
