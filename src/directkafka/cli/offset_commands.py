@@ -91,9 +91,11 @@ def lag(  # noqa: PLR0917 - typer gives them by name
             [_lag_record(position) for position in positions], form, title=f"Lag of {name}", has_capitals=True
         )
         above = [position for position in positions if _is_above(position, max_offsets, max_seconds)]
-        gone = [position for position in positions if position.lag is None and _is_named(position.topic, source)]
-        has_limit = max_offsets is not None or max_seconds is not None
-        for position in gone if has_limit else ():
+        gone = []
+        # A store alone does not tell what its pipeline still reads.
+        if file is not None and source is not None and (max_offsets is not None or max_seconds is not None):
+            gone = [position for position in positions if position.lag is None and _is_named(position, source)]
+        for position in gone:
             say(
                 f"{position.topic}-{position.partition} is not in Kafka any more, and the pipeline reads this topic",
                 label="above the limit:",
@@ -107,7 +109,7 @@ def lag(  # noqa: PLR0917 - typer gives them by name
                 label="above the limit:",
                 style="bold red",
             )
-        if above or (gone and has_limit):
+        if above or gone:
             raise typer.Exit(EXIT_FAILURE)
         if pause_s is None:
             return
@@ -119,12 +121,17 @@ def _lag_record(position: PartitionPosition) -> dict[str, Any]:
     return {name: record[name] for name in _LAG_COLUMNS}
 
 
-def _is_named(topic: str, source: SourceOptions | None) -> bool:
-    """Whether the pipeline reads a topic of this name by its name, and not as one of a pattern's."""
-    from directkafka.options.source import TopicPattern
-    from directkafka.planning.subscription import reads
+def _is_named(position: PartitionPosition, source: SourceOptions) -> bool:
+    """Whether a pipeline file names a partition, or its topic: not as one of a pattern's, or by a function."""
+    from directkafka.options.source import AssignedPartitions, TopicNames
 
-    return source is not None and not isinstance(source.strategy, TopicPattern) and reads(source.strategy, topic)
+    match source.strategy:
+        case TopicNames(topics):
+            return position.topic in topics
+        case AssignedPartitions(partitions):
+            return any((each.topic, each.partition) == (position.topic, position.partition) for each in partitions)
+        case _:
+            return False
 
 
 def _is_above(position: PartitionPosition, max_offsets: int | None, max_seconds: float | None) -> bool:

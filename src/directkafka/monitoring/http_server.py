@@ -43,11 +43,15 @@ _LAST_ANSWERS_S: Final = 1
 
 
 class BoundedProtocol(H11Protocol):
-    """HTTP over a bounded number of connections, of which those end that say nothing.
+    """HTTP over a bounded number of connections, of which those end that ask nothing.
 
     Each takes a descriptor of the driver's process, which needs others to reach Kafka and the stores. uvicorn's own
-    limit counts behind a request, and it closes connections that are idle behind an answer.
+    limit counts behind a request, and it closes connections that are idle behind an answer. Here a request's head must
+    be whole so many seconds after the connection, or after the answer before it, as a connection may be idle.
     """
+
+    #: The loop's time by which it must be, in seconds.
+    _head_until = 0.0
 
     def connection_made(self, transport: asyncio.Transport) -> None:  # type: ignore[override]
         """A client has connected."""
@@ -55,12 +59,31 @@ class BoundedProtocol(H11Protocol):
             transport.close()
             return
         super().connection_made(transport)
-        self.timeout_keep_alive_task = self.loop.call_later(self.timeout_keep_alive, self.timeout_keep_alive_handler)
+        self._expect_head()
+
+    def data_received(self, data: bytes) -> None:
+        """Some of a request has come."""
+        super().data_received(data)
+        is_asked = self.cycle is not None and not self.cycle.response_complete
+        if self.timeout_keep_alive_task is None and not is_asked:
+            self._close_at(self._head_until)
+
+    def on_response_complete(self) -> None:
+        """The next request may come."""
+        super().on_response_complete()
+        self._head_until = self.loop.time() + self.timeout_keep_alive
 
     def connection_lost(self, exc: Exception | None) -> None:
         """It has gone."""
         if self in self.connections:
             super().connection_lost(exc)
+
+    def _expect_head(self) -> None:
+        self._head_until = self.loop.time() + self.timeout_keep_alive
+        self._close_at(self._head_until)
+
+    def _close_at(self, time_s: float) -> None:
+        self.timeout_keep_alive_task = self.loop.call_at(time_s, self.timeout_keep_alive_handler)
 
 
 class HttpServer:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import asdict, dataclass
 from datetime import UTC, datetime
 from pathlib import Path
-from typing import Any
+from typing import Any, Final
 
 import pyarrow as pa
 from pyarrow import fs
@@ -147,23 +147,28 @@ class ArrowFiles:
         )
 
 
+#: Schemes whose addresses have a bucket in place of a host and port.
+_WITHOUT_PORTS: Final = frozenset({"s3", "gs", "gcs"})
+
+
 def _without_secrets(location: str) -> tuple[str, tuple[str, ...]]:
     """An address without user, password and query, and the texts that were taken out."""
     scheme, mark, rest = location.partition("://")
     if not mark:
         return location, ()
-    rest, _, query = rest.partition("?")
-    login, host, slash, path = _parts(rest)
+    login, host, slash, path = _parts(scheme, rest)
+    path, _, query = path.partition("?")
     secrets = [login, *login.split(":"), query]
     return f"{scheme}://{host}{slash}{path}", tuple(sorted({*filter(None, secrets)}, key=len, reverse=True))
 
 
-def _parts(rest: str) -> tuple[str, str, str, str]:
+def _parts(scheme: str, rest: str) -> tuple[str, str, str, str]:
     """Login, host, slash and path of what follows the scheme."""
     authority, slash, path = rest.partition("/")
     login, _, host = authority.rpartition("@")
     _, colon, port = host.partition(":")
-    if not login and colon and not port.isdecimal() and "@" in path:
+    has_port = port.isdecimal() and scheme not in _WITHOUT_PORTS
+    if not login and colon and not has_port and "@" in path:
         # A key with a slash in it, which should have been written as %2F.
         login, _, behind = rest.rpartition("@")
         host, slash, path = behind.partition("/")

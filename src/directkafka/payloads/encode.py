@@ -185,7 +185,7 @@ def column_encodings(
 
 def _encoding(payload: WrittenPayload, topic: str | None, *, may_register: bool) -> ColumnEncoding:
     if payload.registry is None or (payload.registers and not may_register):
-        schema, _ = _given(payload, payload.schema)
+        schema, _ = _given(payload, has_number=payload.registry is not None)
         return ColumnEncoding(column=payload.column, format=payload.format, schema=schema)
     # Not above: who writes without a registry loads no client.
     from directkafka.payloads.registry.client import client_of
@@ -198,10 +198,7 @@ def _encoding(payload: WrittenPayload, topic: str | None, *, may_register: bool)
         subject = f"{topic}-{payload.column}"
     client, type_ = client_of(payload.registry), _TYPES[payload.format]
     if payload.schema:
-        try:
-            schema, message = _given(payload, payload.schema)
-        except ValueError as error:
-            raise OptionError(option=f"{payload.column}.message", reason=str(error)) from None
+        schema, message = _given(payload, has_number=True)
         number = client.id_of(subject, payload.schema, type_, registers=payload.registers)
     else:
         registered = client.version(subject, payload.version)
@@ -219,11 +216,19 @@ def _encoding(payload: WrittenPayload, topic: str | None, *, may_register: bool)
     return ColumnEncoding(column=payload.column, format=payload.format, schema=schema, prefix=prefix)
 
 
-def _given(payload: WrittenPayload, text: str) -> tuple[str, bytes]:
-    """A given schema as encodings take it, and the bytes that name its message, behind the schema's number."""
-    if payload.format == "avro":
-        return text, b""
-    return _message(parse_protobuf([text], payload.message)) if payload.format == "protobuf" else ("", b"")
+def _given(payload: WrittenPayload, *, has_number: bool) -> tuple[str, bytes]:
+    """A given schema as encodings take it, and the bytes that name its message, behind the schema's number.
+
+    Raises:
+        OptionError: a schema with a number, and its message is one that records cannot name.
+    """
+    if payload.format != "protobuf":
+        return payload.schema if payload.format == "avro" else "", b""
+    schema = parse_protobuf([payload.schema], payload.message)
+    try:
+        return _message(schema) if has_number else (schema.text(), b"")
+    except ValueError as error:
+        raise OptionError(option=f"{payload.column}.message", reason=str(error)) from None
 
 
 def _registered(payload: WrittenPayload, registered: RegisteredSchema) -> tuple[str, bytes]:

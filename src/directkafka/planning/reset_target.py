@@ -61,7 +61,8 @@ def parse_moment(text: str, *, option: str) -> AtTimestamp:
         milliseconds = -1
     # Nor is a number of milliseconds one: some of them have the form of a time in an early century.
     if milliseconds < 0:
-        reason = f"expected a time in ISO 8601, such as 2026-11-25T08:00 or 2026-11-25T08:00+01:00, found {shown(text)}"
+        examples = "2026-11-25T08:00 or 2026-11-25T08:00+01:00"
+        reason = f"expected a time in ISO 8601 from 1970 on, such as {examples}, found {shown(text)}"
         raise OptionError(option=option, reason=reason)
     return AtTimestamp(milliseconds)
 

@@ -237,6 +237,8 @@ def test_a_topic_that_is_gone_is_above_every_limit_if_the_pipeline_names_it(worl
     code, _, err = world.run("lag", "--max", "1000")
     assert code == 1
     assert f"{world.topic}-0 is not in Kafka any more" in err
+    named = ("--store", f"sqlite:{world.folder / 'flights.db'}", "--pipeline", "flights")
+    assert world.command("lag", *named, "--bootstrap-server", world.servers, "--max", "1000")[0] == 0
     file = world.folder / "flights.toml"
     file.write_text(file.read_text().replace("subscribe =", "subscribePattern ="))
     assert world.run("lag", "--max", "1000")[0] == 0

@@ -208,7 +208,10 @@ class KafkaClient:
         """
         if self._bootstrapped:
             return
-        self._manager.config["ssl_context"] = tls_context(self.options)
+        if self._manager.config.get("ssl_context") is None:
+            self._manager.config["ssl_context"] = tls_context(self.options)
+        else:
+            self._renew_tls()
         self._manager._auth_failures.clear()
         timeout_ms = self.options.connect_timeout_ms
         deadline = time.monotonic() + timeout_ms / 1000

@@ -17,6 +17,7 @@ _REASONS: Final = {
     op.TOO_LARGE: "does not fit its type",
     op.OTHER_LENGTH: "has another length than its type",
     op.NO_SYMBOL: "is none of the enum's symbols",
+    op.NO_UTF8: "is a text that is no UTF-8",
     op.NO_ALTERNATIVE: "has not one alternative of the union, but none or several",
 }
 

@@ -17,7 +17,7 @@ import pyarrow.compute as pc
 
 from directkafka.options.schemas.avro import AvroSchema, AvroType
 from directkafka.options.schemas.avro_types import DURATION, widened
-from directkafka.payloads.arrow_types import checked_texts, is_text
+from directkafka.payloads.arrow_types import is_text
 from directkafka.payloads.avro.kernels import write_records as op
 from directkafka.payloads.kernels.arrow_columns import COLUMN_FIELDS, column_line
 
@@ -203,7 +203,7 @@ class EncodingProgram:
         if wanted.logical == "duration":
             self._duration(wanted, column, scope=scope, path=path)
             return
-        scalar = _logical_scalar(wanted, kind) or _plain_scalar(wanted, kind, path)
+        scalar = _logical_scalar(wanted, kind) or _plain_scalar(wanted, kind)
         _expect(scalar is not None, wanted, kind, path)
         assert scalar is not None, "else it is refused"
         operation, first, prepare = scalar
@@ -229,7 +229,7 @@ _TEXT: Final = AvroType("string")
 _ANY: Final = -1
 
 
-def _plain_scalar(wanted: AvroType, kind: pa.DataType, path: str) -> _Scalar | None:
+def _plain_scalar(wanted: AvroType, kind: pa.DataType) -> _Scalar | None:
     """How values are written that are what they are; None: these are not."""
     is_bytes = pa.types.is_binary(kind) or pa.types.is_large_binary(kind)
     bits = kind.bit_width if pa.types.is_signed_integer(kind) or pa.types.is_floating(kind) else 0
@@ -240,7 +240,7 @@ def _plain_scalar(wanted: AvroType, kind: pa.DataType, path: str) -> _Scalar | N
         "long": (pa.types.is_signed_integer(kind), (op.NUMBER, 64, _cast(pa.int32()) if narrow else None)),
         "float": (pa.types.is_float32(kind), (op.PLAIN, 4, None)),
         "double": (pa.types.is_floating(kind), (op.PLAIN, 8, _cast(pa.float64()) if bits < 64 else None)),
-        "string": (is_text(kind), (op.BYTES, _ANY, partial(checked_texts, path=path))),
+        "string": (is_text(kind), (op.TEXT, _ANY, None)),
         "bytes": (is_bytes, (op.BYTES, _ANY, None)),
         "fixed": (is_bytes, (op.BYTES, wanted.size, None)),
         "enum": (is_text(kind), (op.SYMBOL, 0, _numbers_of(wanted.symbols))),

@@ -201,7 +201,10 @@ class _Message:
     def _check_required(self, rows: pa.Array, columns: Sequence[pa.Array]) -> None:
         for field in self._fields:
             if field.is_required:
-                is_lacking = pc.and_(rows.is_valid(), columns[field.index].is_null())
+                column = columns[field.index]
+                # Of a message without fields false is none.
+                is_there = pc.fill_null(column, False) if field.prepare is _empty else column.is_valid()
+                is_lacking = pc.and_not(rows.is_valid(), is_there)
                 if (row := pc.index(is_lacking, pa.scalar(True)).as_py()) >= 0:
                     raise ValueError(f"row {row}: {field.path} is null, and it is required")
 

@@ -173,7 +173,9 @@ class CommitSession:
         A query over no records may give a row, as ``count(*)`` does, which the other stores do not have.
         """
         origin = recovery.ahead
-        if origin is None or origin.batch_id or any(each.start != each.end for each in origin.progress):
+        if origin is None or origin.batch_id or any(origin.row_counts.values()):
+            return False
+        if any(each.start != each.end for each in origin.progress):
             return False
         self.commit(self.entry_again(origin), only=recovery.behind)
         return True

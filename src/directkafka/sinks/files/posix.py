@@ -135,15 +135,16 @@ def make_folder(folder: Path, *, root: Path, durable: bool) -> None:
             that of ``root`` where ``folder`` is not: who has made them may have died before that.
     """
     is_new, above = not folder.exists(), (folder, *folder.parents)
-    named = [
-        path
-        for path in above
-        if not path.exists() or (path.is_relative_to(root) and path != root) or (path == root and is_new)
-    ]
+    named = [path for path in above if not path.exists() or (path.is_relative_to(root) and path != root)]
     folder.mkdir(parents=True, exist_ok=True)
-    if durable:
-        for path in reversed(named):
-            sync_directory(path.parent)
+    if not durable:
+        return
+    if is_new and root not in named:
+        # Where this user may not read the folder above, it was not this user who made the root.
+        with suppress(OSError):
+            sync_directory(root.parent)
+    for path in reversed(named):
+        sync_directory(path.parent)
 
 
 def sync_file(path: Path) -> None:

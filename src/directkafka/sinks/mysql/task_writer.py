@@ -99,7 +99,7 @@ class SinkPlan:
         return ValuesEncoder(
             store=self.store, sink=self.sink, packet_bytes_max=self.packet_bytes_max, attempt=attempt,
             members=self.members, never_null=self.never_null,
-            deletes=None if self.mode.deletes is None else self.mode.deletes.column,
+            deletes=self.mode.deletes,
         )  # fmt: skip
 
 

@@ -7,6 +7,7 @@ the server ask the client for any of its files; so it is not used.
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
 from typing import Final
@@ -18,6 +19,7 @@ import pyarrow.compute as pc
 from directkafka.errors import RowRejectedError
 from directkafka.payloads.arrow_types import is_bytes, is_text
 from directkafka.sinks.databases import check_years
+from directkafka.sinks.deletes import OP, TRUNCATED, Deletes
 from directkafka.sinks.mysql.session import Connection
 
 #: About how large a statement becomes, in bytes, unless the server takes smaller ones only or a row is larger.
@@ -28,10 +30,6 @@ _STATEMENT_BYTES: Final = 4 * 1024 * 1024
 HEAD_BYTES: Final = 3
 FIELD_BYTES: Final = 16
 ATTEMPT_BYTES: Final = 36
-
-#: What stands in an ENUM's type for a character that the character set there does not have; and what is a number.
-_UNKNOWN: Final = "?"
-_NUMBER: Final = r"^\s*[+-]?\d+\s*$"
 
 #: Rows that are encoded at a time, which bounds memory.
 _ROWS_MAX: Final = 65_536
@@ -48,7 +46,7 @@ class ValuesEncoder:
         members: the texts that a column's ENUM has, by the column's name. The server refuses others, but for a number
             in quotes: it takes that for the number of a member.
         never_null: columns in which the server would take a null for the time of now.
-        deletes: the column that is true in rows that delete others, if there is one: they may have nulls.
+        deletes: which rows delete others, or empty the table: they may have nulls.
     """
 
     store: str
@@ -57,7 +55,7 @@ class ValuesEncoder:
     attempt: str = ""
     members: Mapping[str, tuple[str, ...]] = field(default_factory=dict)
     never_null: tuple[str, ...] = ()
-    deletes: str | None = None
+    deletes: Deletes | None = None
 
     def statements(self, head: str, batch: pa.RecordBatch) -> Iterator[bytes]:
         """Whole statements for the rows of a batch.
@@ -88,7 +86,10 @@ class ValuesEncoder:
         for name in self.never_null:
             is_null = pc.is_null(batch.column(name))
             if self.deletes is not None:
-                is_null = pc.and_(is_null, pc.invert(pc.fill_null(batch.column(self.deletes), fill_value=False)))
+                is_null = pc.and_not(is_null, pc.fill_null(batch.column(self.deletes.column), fill_value=False))
+                if self.deletes.truncates:
+                    is_truncate = pc.equal(batch.column(OP).cast(pa.string()), TRUNCATED)
+                    is_null = pc.and_not(is_null, pc.fill_null(is_truncate, fill_value=False))
             if pc.any(is_null).as_py():
                 detail = f"column {name!r}: a null, and its TIMESTAMP is NOT NULL"
                 raise RowRejectedError(store=self.store, sink=self.sink, detail=detail)
@@ -127,9 +128,9 @@ class ValuesEncoder:
     def _check_members(self, name: str, column: pa.Array) -> None:
         members = pa.array(self.members[name], column.type)
         others = column.filter(pc.invert(pc.or_(pc.is_in(column, members), pc.is_null(column))))
-        if any(_UNKNOWN in text for text in self.members[name]):
-            # The server tells a character that its tables of columns do not have as a question mark.
-            others = others.filter(pc.match_substring_regex(others, _NUMBER))
+        # The server tells a character that its tables of columns do not have as a question mark.
+        if untold := [re.escape(text).replace(r"\?", ".") for text in self.members[name] if "?" in text]:
+            others = others.filter(pc.invert(pc.match_substring_regex(others, f"(?s)^(?:{'|'.join(untold)})$")))
         if len(others):
             detail = f"column {name!r}: {others[0].as_py()!r} is none of the texts that its ENUM has"
             raise RowRejectedError(store=self.store, sink=self.sink, detail=detail)

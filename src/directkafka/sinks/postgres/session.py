@@ -291,9 +291,12 @@ def _remedy(cause: str, user: str) -> str:
 
 def _fault_of_parts(dsn: str, parameters: Mapping[str, Any]) -> str:
     """What is wrong with an address whose password was cut in two: a part of it would be shown as port or database."""
-    ports = str(parameters.get("port") or "").split(",")
-    _, mark, rest = dsn.partition("://")
-    path = rest.partition("?")[0].partition("/")[2] if mark else ""
-    if "@" in path or not all(port.isascii() and port.isdecimal() for port in filter(None, ports)):
-        return "has a port that is no number, or an @ behind the host: write / as %2F and @ as %40 in a password"
+    ports = (port.strip() for port in str(parameters.get("port") or "").split(","))
+    scheme, mark, rest = dsn.partition("://")
+    path = rest.partition("?")[0].partition("/")[2] if mark and scheme in ("postgres", "postgresql") else ""
+    if "@" in path or not all(port.isascii() and port.isdecimal() for port in ports if port):
+        return (
+            "has a port that is no number, or an @ behind the host: write / as %2F and @ as %40, in a password or a "
+            "database's name"
+        )
     return ""

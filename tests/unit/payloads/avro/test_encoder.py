@@ -189,7 +189,7 @@ def test_a_text_that_is_no_utf8_is_refused_by_its_field(kind: pa.DataType) -> No
     schema = parse_schema('{"type":"record","name":"R","fields":[{"name":"user","type":["null","string"]}]}')
     encoder = AvroEncoder(schema, rows.type)
     assert encoder.encode(rows[:2]).to_pylist() == [b"\x02\x04ok", b"\x00"]
-    with pytest.raises(ValueError, match="user: a text is no UTF-8"):
+    with pytest.raises(ValueError, match="row 2: user is a text that is no UTF-8"):
         encoder.encode(rows)
     maps = pa.MapArray.from_arrays([0, 1], texts.view(kind)[2:], pa.array([1]))
     with pytest.raises(ValueError, match="no UTF-8"):

@@ -221,6 +221,15 @@ def test_a_required_field_is_there_or_the_row_is_refused(text: str) -> None:
             encoder.encode(rows)
 
 
+def test_a_required_message_without_fields_is_not_false() -> None:
+    text = 'syntax = "proto2"; message M { required Nothing n = 1; } message Nothing {}'
+    kind = pa.struct([("n", pa.bool_())])
+    encoder = encoder_of(text, kind)
+    assert encoder.encode(pa.array([{"n": True}], kind)).to_pylist() == [b"\x0a\x00"]
+    with pytest.raises(ValueError, match="row 0: n is null, and it is required"):
+        encoder.encode(pa.array([{"n": False}], kind))
+
+
 def test_two_columns_of_one_name_are_refused() -> None:
     rows = pa.StructArray.from_arrays([pa.array([1]), pa.array([2])], ["id", "id"])
     with pytest.raises(ValueError, match="the rows have two fields of one name"):

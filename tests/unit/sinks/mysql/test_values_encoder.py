@@ -11,6 +11,7 @@ import pyarrow as pa
 import pytest
 
 from directkafka.errors import RowRejectedError
+from directkafka.sinks.deletes import Deletes
 from directkafka.sinks.mysql import values_encoder
 from directkafka.sinks.mysql.values_encoder import ValuesEncoder
 
@@ -52,10 +53,10 @@ def test_a_text_that_an_enum_does_not_have_is_refused_though_it_is_the_number_of
             list(encoded.statements("INSERT", batch))
 
 
-def test_of_an_enum_with_characters_that_are_not_told_only_numbers_are_refused() -> None:
-    encoded = replace(encoder(), members={"kind": ("a", "?")})
-    assert list(encoded.statements("INSERT", pa.record_batch({"kind": ["a", "é", None]})))
-    for text in ("2", " 1", "+2", "0"):
+def test_a_question_mark_in_an_enum_stands_for_any_character() -> None:
+    encoded = replace(encoder(), members={"kind": ("a", "?", "b?.")})
+    assert list(encoded.statements("INSERT", pa.record_batch({"kind": ["a", "é", "🚀", "b🚀.", "b?.", None]})))
+    for text in ("22", " 1", "+2", "a ", "b?x", "", "éé"):
         with pytest.raises(RowRejectedError, match="none of the texts"):
             list(encoded.statements("INSERT", pa.record_batch({"kind": ["a", text]})))
 
@@ -68,10 +69,14 @@ def test_a_null_that_would_be_the_time_of_now_is_refused_unless_its_row_deletes_
     )
     with pytest.raises(RowRejectedError, match="column 'at': a null, and its TIMESTAMP is NOT NULL"):
         list(encoded.statements("INSERT", pa.record_batch({"at": at})))
-    deleting = replace(encoded, deletes="gone")
+    deleting = replace(encoded, deletes=Deletes(column="gone"))
     assert list(deleting.statements("INSERT", pa.record_batch({"at": at, "gone": [False, True]})))
     with pytest.raises(RowRejectedError, match="NOT NULL"):
         list(deleting.statements("INSERT", pa.record_batch({"at": at, "gone": pa.array([True, None])})))
+    truncating = replace(encoded, deletes=Deletes(column="gone", truncates=True))
+    assert list(truncating.statements("INSERT", pa.record_batch({"at": at, "gone": [False, False], "op": ["c", "t"]})))
+    with pytest.raises(RowRejectedError, match="NOT NULL"):
+        list(truncating.statements("INSERT", pa.record_batch({"at": at, "gone": [False, False], "op": ["t", None]})))
 
 
 def test_a_small_decimal_is_no_double() -> None:

@@ -82,7 +82,14 @@ def test_an_address_whose_password_is_cut_in_two_is_refused_without_being_quoted
 
 
 @pytest.mark.parametrize(
-    "dsn", ["postgresql:///d", "postgresql://u@a:5433,b/d?application_name=x@y", "port=5433,", "host=/tmp dbname=a@b"]
+    "dsn",
+    [
+        "postgresql:///d",
+        "postgresql://u@a:5433,b/d?application_name=x@y",
+        "port=5433,",
+        "host=/tmp dbname=a@b",
+        "password='a://b/c@d' port='1, 2'",
+    ],
 )
 def test_ports_may_be_several_or_none(dsn: str) -> None:
     PostgresAddress.parse(dsn)

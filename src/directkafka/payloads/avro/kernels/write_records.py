@@ -22,6 +22,7 @@ from directkafka.payloads.kernels.arrow_columns import (
     put_varint,
     zigzag,
 )
+from directkafka.payloads.kernels.values import is_utf8
 
 # Fields of an instruction: what is done; with which column; in which scope its row is; and two more numbers.
 OPERATION: Final = 0
@@ -62,6 +63,8 @@ ALTERNATIVE: Final = 13
 BRANCH: Final = 14
 #: A number without a sign, in four bytes, the lowest first.
 UNSIGNED: Final = 15
+#: As :data:`BYTES`, of what must be UTF-8.
+TEXT: Final = 16
 
 # What is wrong with a value.
 IS_NULL: Final = 1
@@ -69,6 +72,7 @@ TOO_LARGE: Final = 2
 OTHER_LENGTH: Final = 3
 NO_SYMBOL: Final = 4
 NO_ALTERNATIVE: Final = 5
+NO_UTF8: Final = 6
 NOT_FOUND: Final = 0
 #: In place of a position: there is no room.
 NO_ROOM: Final = -1
@@ -148,6 +152,12 @@ def _put_value(columns: Any, program: Any, base: int, row: int, at: int, limit: 
     operation, column, wanted = program[base + OPERATION], program[base + COLUMN], program[base + FIRST]
     if operation == BYTES:
         return _put_bytes(columns, column, row, wanted, at, limit)
+    if operation == TEXT:
+        behind, problem = _put_bytes(columns, column, row, wanted, at, limit)
+        length = end_of(columns, column, row + 1) - end_of(columns, column, row)
+        if behind >= 0 and not is_utf8(behind - length, behind):
+            problem = NO_UTF8
+        return behind, problem
     if operation == DECIMAL:
         return _put_decimal(columns, column, row, wanted, at, limit)
     if operation == PLAIN:
