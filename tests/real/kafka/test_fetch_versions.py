@@ -62,15 +62,17 @@ def planned(servers: str, topic: str, version: int) -> RangeTask:
 def frame_of(task: RangeTask, version: int, position: int) -> bytes:
     """A response without its length, as the broker sent it."""
     channel = open_channel(task.client, task.host, task.port)
+    own = channel.socket
     try:
         assert channel.fetch_version == VERSIONS[-1]
         channel.fetch_version = version
         received: dict[str, Any] = {}
         buffer = bytearray()
-        channel.socket = _Recording(channel.socket, received)  # type: ignore[assignment]
+        channel.socket = _Recording(own, received)  # type: ignore[assignment]
         send_fetch(channel, task, position, bytes_max=1_000_000, buffer=buffer, timeout_ms=5_000, rack="")
         return bytes(buffer[: int.from_bytes(received["head"], "big")])
     finally:
+        channel.socket = own
         channel.close()
 
 
