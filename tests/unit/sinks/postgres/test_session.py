@@ -92,7 +92,7 @@ def test_an_address_whose_password_is_cut_in_two_is_refused_without_being_quoted
     ],
 )
 def test_ports_may_be_several_or_none(dsn: str) -> None:
-    PostgresAddress.parse(dsn)
+    assert PostgresAddress.parse(dsn).label.startswith("postgres ")
 
 
 def test_a_staging_name_fits_and_tells_its_generation() -> None:
