@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import os
 import signal
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping
 from contextlib import closing
 from dataclasses import replace
 from pathlib import Path
@@ -108,6 +108,22 @@ def rows(dsn: str) -> list[tuple[str, int, int, int]]:
     return State.read(dsn, "numbers").rows
 
 
+def numbers_in(folder: Path, topic: str, carrier: str) -> dict[str, object]:
+    """What the file of a pipeline of numbers says, and beside it the transform."""
+    (folder / "numbers_job.py").write_text(NUMBERS_JOB)
+    return {
+        "name": "numbers", "master": "local[2]", "folder": folder, "topic": topic, "batch": 60,
+        "transform": NUMBERS[carrier],
+    }  # fmt: skip
+
+
+def killed_driver(file: Path, world: Mapping[str, str], point: str, folder: Path) -> None:
+    """Run the file as a program that is killed at a fault point."""
+    environment = {**os.environ, **world, "DIRECTKAFKA_FAULTS": f"{point}=kill"}
+    with running(PipelineProcess(file, environment, folder)) as driver:
+        assert driver.wait() == -signal.SIGKILL, driver.messages()
+
+
 def batch_id(dsn: str) -> int:
     ledger = State.read(dsn, "numbers").ledger
     return int(ledger["batch_id"]) if ledger else -1
@@ -140,14 +156,9 @@ def test_a_driver_killed_between_two_commits_leaves_two_equal_databases(
     produce_numbers(kafka_broker.bootstrap_servers, topic, COUNT)
     world = {"KAFKA": kafka_broker.bootstrap_servers, "FIRST": database, "SECOND": second_database}
     file = tmp_path / "two.toml"
-    (tmp_path / "numbers_job.py").write_text(NUMBERS_JOB)
-    values = {"name": "numbers", "master": "local[2]", "folder": tmp_path, "topic": topic, "batch": 60}
-    values["transform"] = NUMBERS[carrier]
+    values = numbers_in(tmp_path, topic, carrier)
     file.write_text(FILE.format(trigger="100ms", **values))
-    with running(
-        PipelineProcess(file, {**os.environ, **world, "DIRECTKAFKA_FAULTS": f"{point}=kill"}, tmp_path)
-    ) as driver:
-        assert driver.wait() == -signal.SIGKILL, driver.messages()
+    killed_driver(file, world, point, tmp_path)
     assert batch_id(database) - batch_id(second_database) == first_ahead
     assert len(rows(database)) < COUNT
 
@@ -181,9 +192,7 @@ def test_a_pipeline_killed_while_it_leaves_its_checkpoint_goes_on_in_two_equal_d
     produce_numbers(kafka_broker.bootstrap_servers, topic, COUNT // 2)
     world = {"KAFKA": kafka_broker.bootstrap_servers, "FIRST": database, "SECOND": second_database}
     file = tmp_path / "two.toml"
-    (tmp_path / "numbers_job.py").write_text(NUMBERS_JOB)
-    values = {"name": "numbers", "master": "local[2]", "folder": tmp_path, "topic": topic, "batch": 60}
-    values["transform"] = NUMBERS[carrier]
+    values = numbers_in(tmp_path, topic, carrier)
     for name, value in world.items():
         monkeypatch.setenv(name, value)
     file.write_text(FILE.format(trigger="available-now", **values))
@@ -191,10 +200,7 @@ def test_a_pipeline_killed_while_it_leaves_its_checkpoint_goes_on_in_two_equal_d
     for dsn in (database, second_database):
         wait_for_checkpoint(dsn)
     produce_numbers(kafka_broker.bootstrap_servers, topic, COUNT - COUNT // 2, first=COUNT // 2)
-    with running(
-        PipelineProcess(file, {**os.environ, **world, "DIRECTKAFKA_FAULTS": f"{point}=kill"}, tmp_path)
-    ) as driver:
-        assert driver.wait() == -signal.SIGKILL, driver.messages()
+    killed_driver(file, world, point, tmp_path)
     Pipeline.from_toml(file).run()
     assert sorted(row[3] for row in rows(database)) == list(range(COUNT))
     assert rows(second_database) == rows(database)
@@ -237,10 +243,7 @@ def test_a_driver_with_spark_killed_between_two_of_three_commits_leaves_equal_st
     values["transform"] = THREE_OUTPUTS[carrier]
     file = tmp_path / "three.toml"
     file.write_text(THREE.format(trigger="100ms", **values))
-    with running(
-        PipelineProcess(file, {**os.environ, **world, "DIRECTKAFKA_FAULTS": f"{point}=kill"}, tmp_path)
-    ) as driver:
-        assert driver.wait() == -signal.SIGKILL, driver.messages()
+    killed_driver(file, world, point, tmp_path)
 
     for variable, value in world.items():
         monkeypatch.setenv(variable, value)
