@@ -1,4 +1,4 @@
-"""Commands about pipelines and their offsets: which there are, what is read, how far behind. None starts Spark."""
+"""Commands that list a store's pipelines, and show their offsets, lag and topics. None starts Spark."""
 
 from __future__ import annotations
 
@@ -16,18 +16,20 @@ from directkafka.cli.target import BootstrapServerOption, NameOption, OptionalFi
 from directkafka.errors import OptionError
 
 if TYPE_CHECKING:
+    from collections.abc import Sequence
     from pathlib import Path
 
     from directkafka.operations.positions import PartitionPosition
     from directkafka.options.source import SourceOptions
 
+_WATCH_S_MIN = 0.1
 _LAG_COLUMNS = ("topic", "partition", "current", "end", "lag", "lag_seconds")
 
 
 def _positions(
     file: Path | None, store: str | None, pipeline: str | None, bootstrap_server: str | None
 ) -> tuple[str, tuple[PartitionPosition, ...], SourceOptions | None]:
-    """The name of the pipeline that the command line names, where it is, and what it reads, if that is known."""
+    """Name, positions and source of the pipeline that the command line names; no source if no broker is known."""
     from directkafka.operations.offsets import look_at_offsets
 
     with opened(file, store, pipeline, bootstrap_server) as target:
@@ -64,25 +66,32 @@ def lag(  # noqa: PLR0917 - typer gives them by name
     pipeline: NameOption = None,
     bootstrap_server: BootstrapServerOption = None,
     max_offsets: Annotated[
-        int | None, typer.Option("--max", min=0, help="Exit 1 if a partition is further behind, in offsets.")
+        int | None, typer.Option("--max", min=0, help="Exit 1 if a partition has more unread offsets.")
     ] = None,
     max_seconds: Annotated[
-        float | None, typer.Option("--max-seconds", min=0, help="Exit 1 if an unread record is older.")
+        float | None, typer.Option("--max-seconds", min=0, help="Exit 1 if a partition's first unread record is older.")
     ] = None,
     watch: Annotated[
-        str | None, typer.Option("--watch", help="Look again and again, this long apart (5s), until a limit is passed.")
+        str | None,
+        typer.Option("--watch", help="Look again after each pause of this length (5s), until a limit is passed."),
     ] = None,
     env_file: EnvFileOption = None,
     form: FormatOption = Format.TEXT,
     verbose: VerboseOption = False,
 ) -> None:
-    """Show how far a pipeline is behind, the partition that is furthest first. Exit 1 if a limit is passed."""
+    """Show how far a pipeline is behind, the partition that is furthest first.
+
+    With a limit, exit 1 if it is passed, or if Kafka does not have a topic that FILE names.
+    """
     from directkafka.planning.trigger import parse_duration_ms
 
     set_up_logging(verbose=verbose)
     pause_s = None if watch is None else parse_duration_ms(watch, option="--watch") / 1000
-    if file is None and bootstrap_server is None and (max_offsets is not None or max_seconds is not None):
-        reason = "without it no lag is known, and no limit can be passed; or give FILE in place of --store"
+    if pause_s is not None and pause_s < _WATCH_S_MIN:
+        raise OptionError(option="--watch", reason=f"expected {_WATCH_S_MIN} s or more, found {watch}")
+    has_limit = max_offsets is not None or max_seconds is not None
+    if store is not None and bootstrap_server is None and has_limit:
+        reason = "needed with a limit: without it no lag is known; or give FILE in place of --store"
         raise OptionError(option="--bootstrap-server", reason=reason)
     while True:
         name, positions, source = _positions(file, store, pipeline, bootstrap_server)
@@ -91,25 +100,13 @@ def lag(  # noqa: PLR0917 - typer gives them by name
             [_lag_record(position) for position in positions], form, title=f"Lag of {name}", has_capitals=True
         )
         above = [position for position in positions if _is_above(position, max_offsets, max_seconds)]
-        gone = []
-        # A store alone does not tell what its pipeline still reads.
-        if file is not None and source is not None and (max_offsets is not None or max_seconds is not None):
-            gone = [position for position in positions if position.lag is None and _is_named(position, source)]
-        for position in gone:
-            say(
-                f"{position.topic}-{position.partition} is not in Kafka any more, and the pipeline reads this topic",
-                label="above the limit:",
-                style="bold red",
-            )
+        # Only a file tells what its pipeline still reads.
+        missing = _missing(positions, source) if file is not None and source is not None and has_limit else []
+        for missed in missing:
+            say(f"{missed}, which {file} names", label="not in Kafka:", style="bold red")
         for position in above:
-            age = "of an age unknown" if position.lag_seconds is None else f"{position.lag_seconds:,.1f} s old"
-            say(
-                f"{position.topic}-{position.partition} is {position.lag or 0:,} offsets behind, its first unread "
-                f"record {age}",
-                label="above the limit:",
-                style="bold red",
-            )
-        if above or gone:
+            say(_told(position), label="above the limit:", style="bold red")
+        if above or missing:
             raise typer.Exit(EXIT_FAILURE)
         if pause_s is None:
             return
@@ -121,17 +118,28 @@ def _lag_record(position: PartitionPosition) -> dict[str, Any]:
     return {name: record[name] for name in _LAG_COLUMNS}
 
 
-def _is_named(position: PartitionPosition, source: SourceOptions) -> bool:
-    """Whether a pipeline file names a partition, or its topic: not as one of a pattern's, or by a function."""
+def _told(position: PartitionPosition) -> str:
+    behind = f"{position.topic}-{position.partition} is {position.lag or 0:,} offsets behind"
+    if position.lag_seconds is None:
+        return f"{behind}; the age of its first unread record is not known"
+    # What is unread may be cut away by Kafka, or of transactions that were aborted.
+    return f"{behind}; its first unread record is {position.lag_seconds:,.1f} s old" if position.lag_seconds else behind
+
+
+def _missing(positions: Sequence[PartitionPosition], source: SourceOptions) -> list[str]:
+    """Topics and partitions that a pipeline file names and Kafka does not have. A pattern or a function names none."""
     from directkafka.options.source import AssignedPartitions, TopicNames
 
+    gone = [position for position in positions if position.end is None]
+    there = {(position.topic, position.partition) for position in positions if position.end is not None}
     match source.strategy:
         case TopicNames(topics):
-            return position.topic in topics
-        case AssignedPartitions(partitions):
-            return any((each.topic, each.partition) == (position.topic, position.partition) for each in partitions)
+            never_seen = set(topics) - {position.topic for position in positions}
+            return [*(f"{each.topic}-{each.partition}" for each in gone if each.topic in topics), *sorted(never_seen)]
+        case AssignedPartitions(assigned):
+            return [f"{each.topic}-{each.partition}" for each in assigned if (each.topic, each.partition) not in there]
         case _:
-            return False
+            return []
 
 
 def _is_above(position: PartitionPosition, max_offsets: int | None, max_seconds: float | None) -> bool:
@@ -139,7 +147,7 @@ def _is_above(position: PartitionPosition, max_offsets: int | None, max_seconds:
     if position.lag is None:
         return False
     is_far = max_offsets is not None and position.lag > max_offsets
-    # An age that could not be found may be any.
+    # An age that is not known counts as too old.
     is_old = max_seconds is not None and (position.lag_seconds is None or position.lag_seconds > max_seconds)
     return is_far or is_old
 
@@ -154,7 +162,7 @@ def topics(  # noqa: PLR0917 - typer gives them by name
     form: FormatOption = Format.TEXT,
     verbose: VerboseOption = False,
 ) -> None:
-    """Show the topics that a pipeline reads: partitions, offsets that are there, offsets that are unread."""
+    """Show the topics that a pipeline reads: how many partitions, offsets in Kafka, and unread offsets."""
     set_up_logging(verbose=verbose)
     name, positions, _ = _positions(file, store, pipeline, bootstrap_server)
     from directkafka.operations.positions import topic_totals
@@ -167,7 +175,7 @@ def topics(  # noqa: PLR0917 - typer gives them by name
     "  directkafka list --store postgresql://localhost/flights --format json",
 )  # fmt: skip
 def list_pipelines(
-    store: Annotated[str, typer.Option("--store", metavar="URL", help="The store, sqlite:PATH say.")],
+    store: Annotated[str, typer.Option("--store", metavar="URL", help="The store, such as sqlite:PATH.")],
     form: FormatOption = Format.TEXT,
     verbose: VerboseOption = False,
 ) -> None:

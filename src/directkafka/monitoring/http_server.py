@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import errno
 import ipaddress
 import logging
 import socket
@@ -37,20 +38,24 @@ log = logging.getLogger("directkafka.monitoring")
 #: How many clients may be connected.
 CONNECTIONS_MAX: Final = 200
 
-#: How long the server may take to end, and how long of that a request that is being answered has, in seconds.
+#: How many clients the loop accepts in one step: each has a descriptor before the protocol can refuse it.
+_ACCEPTED_AT_ONCE: Final = 64
+
+#: How long closing waits for the server's thread, and how long requests in progress have to finish, in seconds.
 _END_S: Final = 5.0
 _LAST_ANSWERS_S: Final = 1
 
 
 class BoundedProtocol(H11Protocol):
-    """HTTP over a bounded number of connections, of which those end that ask nothing.
+    """HTTP over a bounded number of connections. A connection that sends no request is closed.
 
-    Each takes a descriptor of the driver's process, which needs others to reach Kafka and the stores. uvicorn's own
-    limit counts behind a request, and it closes connections that are idle behind an answer. Here a request's head must
-    be whole so many seconds after the connection, or after the answer before it, as a connection may be idle.
+    Each connection takes a descriptor of the driver's process, which needs descriptors for Kafka and the stores.
+    uvicorn checks its own limit only when a request has come, and its idle timeout starts only after an answer. Here
+    the head of a request must be complete within uvicorn's keep-alive timeout, counted from the connection or from the
+    answer before.
     """
 
-    #: The loop's time by which it must be, in seconds.
+    #: When the head of the next request must be complete, in seconds of the loop's clock.
     _head_until = 0.0
 
     def connection_made(self, transport: asyncio.Transport) -> None:  # type: ignore[override]
@@ -64,8 +69,8 @@ class BoundedProtocol(H11Protocol):
     def data_received(self, data: bytes) -> None:
         """Some of a request has come."""
         super().data_received(data)
-        is_asked = self.cycle is not None and not self.cycle.response_complete
-        if self.timeout_keep_alive_task is None and not is_asked:
+        is_answering = self.cycle is not None and not self.cycle.response_complete
+        if self.timeout_keep_alive_task is None and not is_answering:
             self._close_at(self._head_until)
 
     def on_response_complete(self) -> None:
@@ -74,7 +79,7 @@ class BoundedProtocol(H11Protocol):
         self._head_until = self.loop.time() + self.timeout_keep_alive
 
     def connection_lost(self, exc: Exception | None) -> None:
-        """It has gone."""
+        """The connection is closed. uvicorn does not know one that was refused."""
         if self in self.connections:
             super().connection_lost(exc)
 
@@ -95,10 +100,11 @@ class HttpServer:
         files: pipeline files by the pipelines' names, which the page shows beside the pipelines of this process.
         every_s: how often the page's pipelines are observed, in seconds.
         behind_after_s: how old an unread record may be until the page says that its pipeline is behind.
-        token: what a change by the page must bring; None refuses all changes.
+        token: what a change by the page must bring, and at an address that others reach a look at dead letters or a
+            reset as well; None refuses all of these.
 
     Raises:
-        EnvironmentFaultError: the address cannot be had.
+        EnvironmentFaultError: the server cannot listen at the address.
     """
 
     def __init__(
@@ -130,6 +136,7 @@ class HttpServer:
             lifespan="off",
             timeout_graceful_shutdown=_LAST_ANSWERS_S,
             http=BoundedProtocol,
+            backlog=_ACCEPTED_AT_ONCE,
         )
         self._server = uvicorn.Server(config)
         self._thread = threading.Thread(
@@ -146,7 +153,7 @@ class HttpServer:
         self.close()
 
     def close(self) -> None:
-        """End it; a request that is being answered has a moment."""
+        """Stop the server; requests in progress have a second to finish."""
         self._board.close()
         self._server.should_exit = True
         self._thread.join(_END_S)
@@ -164,19 +171,20 @@ class HttpServer:
         ]
         guards = []
         if self._is_loopback():
-            # A page of another site, in a browser of this machine, must not read this by a name that leads here.
+            # Against DNS rebinding: another site can give this address a name of its own, and its page, in a browser of
+            # this machine, could then read the answers.
             guards.append(
                 Middleware(TrustedHostMiddleware, allowed_hosts=["localhost", "127.0.0.1", "[::1]", self.address.host])
             )
         return Starlette(routes=routes, middleware=guards)
 
-    # In a thread: it may wait for Kafka.
+    # Not async, so that Starlette calls it in a thread: it may wait for Kafka.
 
     def _metrics(self, request: Request) -> Response:
         encode, content_type = choose_encoder(request.headers.get("accept", ""))
         return Response(encode(self._registry), headers={"content-type": content_type})
 
-    # These never wait, and must not wait for threads either: a supervisor restarts who does not answer.
+    # Async, so that they need no free thread: a supervisor restarts a process whose health check does not answer.
 
     async def _healthz(self, _: Request) -> Response:
         return _answer(liveness(_views(), stalled_after_s=self._stalled_after_s))
@@ -198,7 +206,9 @@ def _listen(address: Address) -> socket.socket:
         family = socket.AF_INET6 if ":" in address.host else socket.AF_INET
         return socket.create_server((address.host, address.port), family=family)
     except OSError as error:
-        raise EnvironmentFaultError(
-            what=f"nothing can listen at {address}: {error.strerror}",
-            remedy="Choose another port with --http, or end what listens there.",
-        ) from error
+        if error.errno == errno.EADDRINUSE:
+            remedy = "Choose another port, or end the program that listens there."
+        else:
+            remedy = "Choose an address of this machine, and a port that you may listen at."
+        reason = str(error.strerror).partition(" (while attempting")[0]
+        raise EnvironmentFaultError(what=f"nothing can listen at {address}: {reason}", remedy=remedy) from error

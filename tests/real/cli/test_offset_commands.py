@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 import subprocess
 import sys
 import time
@@ -236,12 +237,28 @@ def test_a_topic_that_is_gone_is_above_every_limit_if_the_pipeline_names_it(worl
     assert world.run("lag")[0] == 0
     code, _, err = world.run("lag", "--max", "1000")
     assert code == 1
-    assert f"{world.topic}-0 is not in Kafka any more" in err
+    assert re.search(rf"not in Kafka:\s+{world.topic}-0, which", err)
     named = ("--store", f"sqlite:{world.folder / 'flights.db'}", "--pipeline", "flights")
     assert world.command("lag", *named, "--bootstrap-server", world.servers, "--max", "1000")[0] == 0
     file = world.folder / "flights.toml"
     file.write_text(file.read_text().replace("subscribe =", "subscribePattern ="))
     assert world.run("lag", "--max", "1000")[0] == 0
+
+
+def test_a_watch_without_a_pause_is_refused(world: World) -> None:
+    code, _, err = world.run("lag", "--watch", "0s")
+    assert code == 2
+    assert "expected 0.1 s or more, found 0s" in err
+
+
+def test_a_topic_that_the_file_names_and_kafka_never_had_is_told(world: World) -> None:
+    world.commit(10, 5, 0)
+    file = world.folder / "flights.toml"
+    file.write_text(re.sub(r'subscribe = "([^"]+)"', r'subscribe = "\1,no-such-topic"', file.read_text()))
+    assert world.run("lag")[0] == 0
+    code, _, err = world.run("lag", "--max", "0")
+    assert code == 1
+    assert re.search(r"not in Kafka:\s+no-such-topic, which .*flights.toml names", err, re.DOTALL)
 
 
 def test_what_is_committed_while_kafka_is_asked_is_no_lag(world: World, monkeypatch: pytest.MonkeyPatch) -> None:

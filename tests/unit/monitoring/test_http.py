@@ -41,6 +41,14 @@ def test_a_port_that_is_taken_is_told_with_what_to_do() -> None:
             directkafka.serve_http(address)
 
 
+def test_an_address_of_another_machine_is_told_once_with_what_to_do() -> None:
+    with pytest.raises(EnvironmentFaultError) as raised:
+        directkafka.serve_http("192.0.2.1:9464")
+    told = str(raised.value)
+    assert "Choose an address of this machine" in told
+    assert told.count("192.0.2.1") == 1
+
+
 @pytest.mark.parametrize("package", ["prometheus_client", "starlette", "uvicorn"])
 def test_a_missing_extra_is_named_with_the_command_that_brings_it(
     package: str, monkeypatch: pytest.MonkeyPatch
