@@ -55,7 +55,7 @@ def pipeline_file() -> Iterator[str]:
     for name in own_types():
         sink: Any = sink_type(name)
         yield f'## `[[sink]]` of `type = "{name}"`'
-        yield filled(prose((sink.__doc__ or "").partition("    Args:\n")[0]))
+        yield filled(prose((sink.__doc__ or "").partition("Args:\n")[0]))
         yield items(_field_items(sink.__pydantic_fields__, typing.get_type_hints(sink), sink.SECTION_NAMES))
     from directkafka.pipeline import file
 

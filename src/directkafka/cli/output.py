@@ -45,6 +45,11 @@ class _Messages(Console):
     def on_broken_pipe(self) -> None:
         """Say nothing more."""
         self.quiet = True
+        # What could not be written is written again at Python's exit, which would then end with 120. This is the way
+        # out that Python's documentation gives (module signal, "Note on SIGPIPE").
+        nowhere = os.open(os.devnull, os.O_WRONLY)
+        os.dup2(nowhere, self.file.fileno())
+        os.close(nowhere)
 
 
 #: Where messages, progress and errors go; :func:`say` for what may hold words of others.

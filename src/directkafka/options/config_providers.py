@@ -8,6 +8,7 @@ a value.
 
 from __future__ import annotations
 
+import errno
 import os
 import re
 from collections.abc import Iterator, Mapping
@@ -140,10 +141,10 @@ class _Provider:
                 raise ValueNotProvidedError(f"{path} is not a file")
             with resolved.open("rb") as file:
                 content = file.read(_BYTES_MAX + 1)
+        except RuntimeError as error:  # of Python before 3.13, in place of ELOOP
+            raise ValueNotProvidedError(f"{path} cannot be read ({os.strerror(errno.ELOOP)})") from error
         except OSError as error:
             raise ValueNotProvidedError(f"{path} cannot be read ({error.strerror})") from error
-        except RuntimeError as error:
-            raise ValueNotProvidedError(f"{path} cannot be read (symbolic links in a circle)") from error
         if len(content) > _BYTES_MAX:
             raise ValueNotProvidedError(f"{path} has more than {_BYTES_MAX} bytes")
         try:

@@ -99,9 +99,11 @@ class SinkConfig:
     def __init_subclass__(cls, **options: Any) -> None:
         super().__init_subclass__(**options)
         fields = getattr(cls, "__pydantic_fields__", None)
-        if fields and cls.__doc__ and "    Args:\n" not in cls.__doc__:
-            text, raises, errors = cls.__doc__.rstrip().partition("    Raises:\n")
-            cls.__doc__ = f"{text.rstrip()}\n\n    Args:\n{_argument_lines(fields)}\n\n{raises}{errors}\n"
+        # Cleaned: the compiler of Python 3.13 takes the indentation away, that of 3.11 leaves it.
+        own = inspect.cleandoc(cls.__doc__ or "")
+        if fields and own and "\nArgs:\n" not in own:
+            text, raises, errors = own.partition("Raises:\n")
+            cls.__doc__ = f"{text.rstrip()}\n\nArgs:\n{_argument_lines(fields)}\n\n{raises}{errors}".rstrip()
 
     def __post_init__(self) -> None:
         """What the sink makes of its configuration, once that is checked."""
@@ -256,6 +258,6 @@ def reason_of(details: ErrorDetails, field: FieldInfo) -> str:
 
 def _argument_lines(fields: Mapping[str, FieldInfo]) -> str:
     return "\n".join(
-        textwrap.fill(f"{name}: {field.description}", 120, initial_indent=" " * 8, subsequent_indent=" " * 12)
+        textwrap.fill(f"{name}: {field.description}", 120, initial_indent=" " * 4, subsequent_indent=" " * 8)
         for name, field in fields.items()
     )

@@ -65,7 +65,7 @@ def test_a_relative_path_begins_at_the_folder_that_is_given(folder: Path) -> Non
         ("file:/dev/zero:key", "/dev/zero is not a file"),
         ("file:FOLDER/kafka.properties:passwort", "has no key passwort (number of its keys: 2)"),
         ("file:FOLDER/password:password", "has no key password (number of its keys: 1)"),
-        ("file:FOLDER/circle:key", "symbolic links in a circle"),
+        ("file:FOLDER/circle:key", "cannot be read (Too many levels of symbolic links)"),
         ("dir:FOLDER:../password", "../password is not the name of a file"),
         ("dir:FOLDER:..", ".. is not the name of a file"),
         ("dir:FOLDER:nothing", "cannot be read"),

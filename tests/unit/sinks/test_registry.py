@@ -72,7 +72,7 @@ def test_a_type_of_this_package_is_a_sink_with_a_configuration(name: str) -> Non
     assert issubclass(sink_class, Sink)
     assert issubclass(sink_class, SinkConfig)
     assert sink_class.__doc__ is not None
-    assert all(f"\n        {argument}: " in sink_class.__doc__ for argument in sink_class.__pydantic_fields__)
+    assert all(f"\n    {argument}: " in sink_class.__doc__ for argument in sink_class.__pydantic_fields__)
 
 
 def test_a_former_name_is_the_same_type() -> None:
