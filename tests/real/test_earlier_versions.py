@@ -61,7 +61,9 @@ class Left:
 def left(spark: SparkSession, postgres: EmbeddedPostgres, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Left]:
     folder = tmp_path_factory.mktemp("left")
     with tarfile.open(ARCHIVE) as packed:
-        packed.extractall(folder, filter="data")
+        # Python 3.11.2, Debian 12's, has no such filter yet, and later ones warn without one.
+        packed.extraction_filter = getattr(tarfile, "data_filter", None)
+        packed.extractall(folder)
     dsn = postgres.create_database("left_behind")
     with psycopg.connect(dsn) as connection:
         for statement in (folder / "postgres.sql").read_text().splitlines():

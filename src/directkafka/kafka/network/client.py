@@ -204,7 +204,8 @@ class KafkaClient:
         """Learn the cluster from the first address that answers, within the connection timeout.
 
         The manager's own bootstrap hides why an address failed; ours tries each address itself and keeps the
-        last reason for the error. An address that never answers may use up only its share of the time.
+        last reason for the error; that the time was over is one only where there is no other. An address that never
+        answers may use up only its share of the time.
         """
         if self._bootstrapped:
             return
@@ -215,7 +216,7 @@ class KafkaClient:
         self._manager._auth_failures.clear()
         timeout_ms = self.options.connect_timeout_ms
         deadline = time.monotonic() + timeout_ms / 1000
-        cause: Exception = TimeoutError("no address given")
+        cause: Exception | None = None
         while time.monotonic() < deadline:
             # Those that it knows besides: a driver that runs goes on where all that the options name are down.
             named = self._manager.cluster.bootstrap_brokers()
@@ -228,7 +229,9 @@ class KafkaClient:
                 try:
                     self._manager.run(self._learn_from, broker.node_id, max(1.0, share_ms))
                 except _FAILURES as error:
-                    cause = error
+                    # The last try may have had no time to hear what the one before it was told.
+                    if cause is None or not isinstance(error, TimeoutError | kafka.errors.KafkaTimeoutError):
+                        cause = error
                     address = address_text(broker.host, broker.port)
                     failure = connection_failure(error, self.options, (address,), timeout_ms)
                     if isinstance(failure, BrokerAccessError):
@@ -237,6 +240,7 @@ class KafkaClient:
                     self._bootstrapped = True
                     return
             time.sleep(min(_BOOTSTRAP_PAUSE_S, max(0.0, deadline - time.monotonic())))
+        cause = cause or TimeoutError("no address given")
         raise connection_failure(cause, self.options, self.options.bootstrap_servers, timeout_ms) from cause
 
     async def _learn_from(self, node_id: int | str, timeout_ms: float) -> None:

@@ -137,6 +137,23 @@ def test_a_named_address_has_half_of_the_time_however_many_brokers_are_known(sil
     assert shares_ms[0] == 5_000
 
 
+def test_why_an_address_failed_is_told_though_the_last_try_had_no_time_left(silent: Silent) -> None:
+    silent.cluster.bootstrap_brokers = lambda: [SimpleNamespace(node_id="bootstrap-0", host="h", port=1)]
+    silent.cluster.brokers = lambda: []
+    failures = iter([kafka.errors.KafkaConnectionError("Handshake failed")])
+
+    def run(_: Callable[..., Coroutine[Any, Any, Any]], *arguments: Any) -> None:
+        silent.now_s += min(4, arguments[1] / 1000)
+        raise next(failures, kafka.errors.KafkaTimeoutError("timed out"))
+
+    client: Any = KafkaClient(ClientOptions(bootstrap_servers=("h:1",), connect_timeout_ms=10_000))
+    client.close()
+    silent._auth_failures, silent.run = set(), run  # type: ignore[attr-defined, method-assign, assignment]
+    client._manager = silent
+    with pytest.raises(BrokerUnreachableError, match="Handshake failed"):
+        client._bootstrap()
+
+
 def test_a_process_that_is_out_of_descriptors_reaches_no_broker(monkeypatch: pytest.MonkeyPatch) -> None:
     def fail(*_: object, **__: object) -> None:
         raise OSError(errno.EMFILE, "too many open files")
