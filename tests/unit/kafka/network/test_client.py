@@ -139,7 +139,7 @@ def test_a_named_address_has_half_of_the_time_however_many_brokers_are_known(sil
 
 def test_why_an_address_failed_is_told_though_the_last_try_had_no_time_left(silent: Silent) -> None:
     silent.cluster.bootstrap_brokers = lambda: [SimpleNamespace(node_id="bootstrap-0", host="h", port=1)]
-    silent.cluster.brokers = lambda: []
+    silent.cluster.brokers = list
     failures = iter([kafka.errors.KafkaConnectionError("Handshake failed")])
 
     def run(_: Callable[..., Coroutine[Any, Any, Any]], *arguments: Any) -> None:
