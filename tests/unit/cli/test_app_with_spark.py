@@ -185,7 +185,12 @@ def test_a_stop_is_asked_for_though_nobody_reads_what_is_said_of_it() -> None:
     read, written = os.pipe()
     os.close(read)
     process = subprocess.run(
-        [sys.executable, "-c", STOPPED_UNHEARD], stderr=written, stdout=subprocess.PIPE, text=True, check=False
+        [sys.executable, "-c", STOPPED_UNHEARD],
+        stderr=written,
+        stdout=subprocess.PIPE,
+        text=True,
+        check=False,
+        env={**os.environ, "PYTHONUNBUFFERED": ""},
     )
     os.close(written)
     assert (process.returncode, process.stdout) == (0, "True\n")

@@ -214,7 +214,12 @@ def test_a_message_that_nobody_reads_ends_nothing() -> None:
     os.close(read)
     program = "from directkafka.cli.output import say; say('one'); say('two'); print('went on')"
     process = subprocess.run(
-        [sys.executable, "-c", program], stderr=written, stdout=subprocess.PIPE, text=True, check=False
+        [sys.executable, "-c", program],
+        stderr=written,
+        stdout=subprocess.PIPE,
+        text=True,
+        check=False,
+        env={**os.environ, "PYTHONUNBUFFERED": ""},
     )
     os.close(written)
     assert (process.returncode, process.stdout) == (0, "went on\n")
