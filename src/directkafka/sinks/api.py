@@ -17,7 +17,7 @@ turns the third into one of the first two by reading its own ledger; only when i
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from threading import Event
 from typing import TYPE_CHECKING, Any, Self
@@ -89,10 +89,15 @@ class BatchAttempt:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class EncodedRows:
-    """So many rows in the bytes in which a store takes them, in order; for example as data of Postgres' COPY."""
+    """Rows in the bytes in which a store takes them, for example as data of Postgres' COPY.
+
+    Attributes:
+        row_count: how many they are.
+        chunks: the bytes, in order; a commit that is tried again asks for them again.
+    """
 
     row_count: int
-    chunks: tuple[bytes, ...] = field(repr=False)
+    chunks: Iterable[bytes] = field(repr=False)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

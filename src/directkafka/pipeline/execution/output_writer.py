@@ -27,6 +27,7 @@ from directkafka.pipeline.execution.dead_letters import is_surely_empty
 from directkafka.pipeline.execution.executor_errors import too_much_for_driver
 from directkafka.pipeline.execution.rejection import DEAD_LETTERS
 from directkafka.pipeline.execution.routes import Route
+from directkafka.pipeline.execution.session import application_setting
 from directkafka.pipeline.execution.write_task import PART, WriteTask, reports_of
 from directkafka.sinks.api import BatchAttempt, Sink, TaskReport, TaskWriter
 from directkafka.sinks.databases import is_json, json_problems, with_json
@@ -116,11 +117,8 @@ class OutputWriter:
 
     @cached_property
     def _bytes_max(self) -> int:
-        """Most bytes of a batch that the driver may hold: the sink's limit, or 0 where Spark itself has no limit.
-
-        Kept, since Spark's settings are copied for every look, with one call into the JVM for each setting.
-        """
-        is_bounded = self._session.sparkContext.getConf().get(_RESULT_SIZE, "1g") != "0"
+        """Most bytes of a batch that the driver may hold: the sink's limit, or 0 where Spark itself has no limit."""
+        is_bounded = application_setting(self._session, _RESULT_SIZE) != "0"
         return self.sink.capabilities.inline_bytes_max if is_bounded else 0
 
     def _by_driver(self, output: DataFrame, name: BatchAttempt) -> tuple[TaskReport, ...] | None:

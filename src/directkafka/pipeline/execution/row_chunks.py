@@ -7,6 +7,7 @@ chunk is one such row, however many it holds. Executors import this module witho
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import dataclass
 from typing import Any, Final
 
 import numpy as np
@@ -53,6 +54,20 @@ def decompressed(chunk: bytes) -> bytes:
     size = int.from_bytes(chunk[:_SIZE_BYTES], "little")
     encoded: bytes = pa.decompress(memoryview(chunk)[_SIZE_BYTES:], size, codec=_CODEC, asbytes=True)
     return encoded
+
+
+@dataclass(frozen=True, slots=True)
+class DecompressedChunks:
+    """The bytes that chunks hold, one decompressed when it is asked for: while a store still takes the one before.
+
+    Attributes:
+        chunks: as :func:`compressed` made them.
+    """
+
+    chunks: tuple[bytes, ...]
+
+    def __iter__(self) -> Iterator[bytes]:
+        return map(decompressed, self.chunks)
 
 
 def chunks_of(batch: pa.RecordBatch) -> Iterator[bytes]:

@@ -109,8 +109,16 @@ def _activate(session: Any) -> None:
 
 def _set_unless_chosen(session: SparkSession, key: str, value: int) -> None:
     """What the user chose for the application (spark-submit's ``--conf``, ``[spark]``) stays."""
-    if not session.sparkContext.getConf().contains(key):
+    if application_setting(session, key) is None:
         session.conf.set(key, value)
+
+
+def application_setting(session: SparkSession, name: str) -> str | None:
+    """What the application was told of a setting of Spark's; None where it was told nothing.
+
+    PySpark's ``getConf`` copies all settings first, with a call into the JVM for each: 10 milliseconds.
+    """
+    return session.sparkContext._conf.get(name)
 
 
 def is_classic(frame: DataFrame) -> bool:

@@ -23,6 +23,7 @@ from pyspark.sql import functions as f
 from directkafka.errors import DirectKafkaError, EnvironmentFaultError, WorkerLostError
 from directkafka.pipeline.execution.background_job import JobOverdue, run_within
 from directkafka.pipeline.execution.row_chunks import CHUNK
+from directkafka.pipeline.execution.session import application_setting
 from directkafka.pipeline.execution.share_tasks import SHARE, ChunkWriter, RouteTask
 from directkafka.pipeline.execution.write_task import WriteTask, reports_of
 from directkafka.sinks.api import SecondPhase, Sink, TaskReport
@@ -119,4 +120,4 @@ def _error_of(overdue: JobOverdue, phase: SecondPhase) -> DirectKafkaError:
 
 
 def _is_on(session: SparkSession, setting: str) -> bool:
-    return str(session.sparkContext.getConf().get(setting, "false")).lower() == "true"
+    return (application_setting(session, setting) or "false").lower() == "true"

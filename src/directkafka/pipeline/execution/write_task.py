@@ -17,7 +17,7 @@ from directkafka.arrow_columns import column_of
 from directkafka.errors.transport import Notes
 from directkafka.kafka.consumer.range_task import ReadCount
 from directkafka.offsets import OffsetRange
-from directkafka.pipeline.execution.row_chunks import compressed, decompressed, packed, unpacked
+from directkafka.pipeline.execution.row_chunks import DecompressedChunks, compressed, packed, unpacked
 from directkafka.sinks.api import TaskReport, TaskWriter
 
 _Proofs = dict[tuple[str, OffsetRange], ReadCount]
@@ -96,7 +96,7 @@ def without_its_rows(report: TaskReport) -> tuple[TaskReport, tuple[bytes, ...]]
 def with_its_rows(report: TaskReport, chunks: Sequence[bytes]) -> TaskReport:
     """The report as it was."""
     if report.encoded is not None:
-        return replace(report, encoded=replace(report.encoded, chunks=tuple(map(decompressed, chunks))))
+        return replace(report, encoded=replace(report.encoded, chunks=DecompressedChunks(tuple(chunks))))
     return replace(report, inline=unpacked(*chunks)) if chunks else report
 
 

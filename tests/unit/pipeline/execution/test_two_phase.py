@@ -31,7 +31,7 @@ def session(slots: int = 0, **settings: str) -> Any:
         resourceProfileManager=lambda: profiles, maxNumConcurrentTasks={"default": slots}.__getitem__
     )
     context = SimpleNamespace(
-        getConf=lambda: SimpleNamespace(get=configuration.get),
+        _conf=SimpleNamespace(get=configuration.get),
         defaultParallelism=int(configuration.get("spark.default.parallelism", 0)),
         _jsc=SimpleNamespace(sc=lambda: in_jvm),
     )

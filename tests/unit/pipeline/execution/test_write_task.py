@@ -10,6 +10,7 @@ import pytest
 
 from directkafka.errors import RowRejectedError
 from directkafka.errors.transport import Notes
+from directkafka.pipeline.execution import row_chunks
 from directkafka.pipeline.execution.write_task import PART, WriteTask, reports_of
 from directkafka.sinks.api import EncodedRows, TaskReport
 from directkafka.sinks.staging import report_inline
@@ -27,7 +28,6 @@ def test_reports_come_in_the_order_of_the_tasks_with_the_rows_that_were_held() -
         report_inline(few),
         TaskReport(rows=7, attempt="b", staged=True, payload=b"files"),
         TaskReport(rows=0, attempt="c", staged=False),
-        TaskReport(rows=9, attempt="d", staged=False, encoded=EncodedRows(row_count=3, chunks=(b"of", b"COPY"))),
     ]
     tasks = [WriteTask(lambda _, report=report: report) for report in sent]  # type: ignore[misc]
     assert reports_of(collected(*tasks)) == tuple(sent)
@@ -62,8 +62,36 @@ def test_bytes_that_repeat_themselves_take_less_room_on_the_way() -> None:
     rows = EncodedRows(row_count=1_000, chunks=(b"the same row" * 1_000,))
     task = WriteTask(lambda _: TaskReport(rows=1_000, attempt="a", staged=False, encoded=rows))
     assert collected(task).nbytes < 1_000
+
+
+def test_bytes_of_a_store_s_own_are_there_for_each_try_of_the_commit() -> None:
+    rows = EncodedRows(row_count=3, chunks=(b"of", b"COPY"))
+    task = WriteTask(lambda _: TaskReport(rows=9, attempt="d", staged=False, encoded=rows))
     (report,) = reports_of(collected(task))
-    assert report.encoded == rows
+    assert (report.rows, report.attempt) == (9, "d")
+    assert report.encoded is not None
+    assert report.encoded.row_count == 3
+    for _ in range(2):
+        assert list(report.encoded.chunks) == [b"of", b"COPY"]
+
+
+def test_bytes_of_a_store_s_own_are_decompressed_when_it_takes_them(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Not all of a batch at once, before the first of them is sent."""
+    rows = EncodedRows(row_count=3, chunks=(b"one", b"two", b"three"))
+    task = WriteTask(lambda _: TaskReport(rows=3, attempt="a", staged=False, encoded=rows))
+    (report,) = reports_of(collected(task))
+    decompressed: list[bytes] = []
+
+    def counted(chunk: bytes) -> bytes:
+        decompressed.append(chunk)
+        return original(chunk)
+
+    original = row_chunks.decompressed
+    monkeypatch.setattr(row_chunks, "decompressed", counted)
+    assert report.encoded is not None
+    chunks = iter(report.encoded.chunks)
+    assert (next(chunks), len(decompressed)) == (b"one", 1)
+    assert (next(chunks), len(decompressed)) == (b"two", 2)
 
 
 def test_an_error_of_ours_keeps_its_fields_on_the_way() -> None:
