@@ -17,7 +17,7 @@ turns the third into one of the first two by reading its own ledger; only when i
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from threading import Event
 from typing import TYPE_CHECKING, Any, Self
@@ -93,11 +93,11 @@ class EncodedRows:
 
     Attributes:
         row_count: how many they are.
-        chunks: the bytes, in order; a commit that is tried again asks for them again.
+        chunks: the bytes, in order. A commit that is tried again goes through them once more.
     """
 
     row_count: int
-    chunks: Iterable[bytes] = field(repr=False)
+    chunks: Collection[bytes] = field(repr=False)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -15,6 +15,7 @@ the next try.
 
 from __future__ import annotations
 
+import re
 from functools import cached_property
 from typing import Final
 
@@ -64,8 +65,17 @@ def with_json_texts(frame: DataFrame, schema: pa.Schema) -> DataFrame:
 #: A batch may have up to this many times as many records as the last one, and still be expected to be small.
 GROWTH: Final = 2
 
-#: The most that Spark brings to the driver, 0 being no limit.
+#: The most that Spark brings to the driver.
 _RESULT_SIZE: Final = "spark.driver.maxResultSize"
+
+
+def bounds_results(size: str | None) -> bool:
+    """Whether ``spark.driver.maxResultSize`` of this value is a limit: Spark takes "0g" as it takes "0", for none.
+
+    Args:
+        size: None where the application was told nothing; Spark's default is a limit.
+    """
+    return size is None or re.fullmatch(r"-.*|0+[a-z]*", size.strip().lower()) is None
 
 
 class OutputWriter:
@@ -118,7 +128,7 @@ class OutputWriter:
     @cached_property
     def _bytes_max(self) -> int:
         """Most bytes of a batch that the driver may hold: the sink's limit, or 0 where Spark itself has no limit."""
-        is_bounded = application_setting(self._session, _RESULT_SIZE) != "0"
+        is_bounded = bounds_results(application_setting(self._session, _RESULT_SIZE))
         return self.sink.capabilities.inline_bytes_max if is_bounded else 0
 
     def _by_driver(self, output: DataFrame, name: BatchAttempt) -> tuple[TaskReport, ...] | None:

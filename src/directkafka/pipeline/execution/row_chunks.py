@@ -1,13 +1,14 @@
-"""Chunks of rows: a stream of Arrow's, or bytes of a store's own, as one value that the JVM carries unread.
+"""Chunks: many rows as one binary value, which the JVM carries unread.
 
-Spark makes a row of its own of each row that a Python worker gives, and Arrow again when another worker takes it. A
-chunk is one such row, however many it holds. Executors import this module without ``pyspark.sql``.
+A chunk is a stream of Arrow's, or bytes of a store's own. Spark makes a row of its own of each row that a Python worker
+gives, and Arrow again when another worker takes it. A chunk is one such row, however many it holds. Executors import
+this module without ``pyspark.sql``.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Sequence
-from dataclasses import dataclass
+from collections.abc import Collection, Iterable, Iterator, Sequence
+from dataclasses import dataclass, field
 from typing import Any, Final
 
 import numpy as np
@@ -18,14 +19,14 @@ from directkafka.arrow_columns import column_of
 #: Rows in chunks travel through two pipes and the JVM, which costs more than LZ4 does.
 _OPTIONS: Final = pa.ipc.IpcWriteOptions(compression="lz4")
 
-#: The same for bytes of a store's own, which begin with their size as they were, in bytes.
+#: The codec for bytes of a store's own. Such a chunk begins with their size before compression, in eight bytes.
 _CODEC: Final = "lz4_raw"
 _SIZE_BYTES: Final = 8
 
-#: About how large a chunk may become before it is compressed, unless one row is larger.
+#: About how large a chunk is before compression, where the rows of the batch are alike.
 _CHUNK_BYTES: Final = 8 * 1024 * 1024
 
-#: The column of a frame of chunks, and its type.
+#: The column of a frame of chunks; binary.
 CHUNK: Final = "chunk"
 
 
@@ -39,7 +40,7 @@ def packed(batches: Sequence[pa.RecordBatch]) -> bytes:
 
 
 def unpacked(chunk: bytes | pa.Buffer) -> tuple[pa.RecordBatch, ...]:
-    """The batches of a chunk."""
+    """The batches that :func:`packed` was given."""
     return tuple(pa.ipc.open_stream(chunk))
 
 
@@ -57,21 +58,29 @@ def decompressed(chunk: bytes) -> bytes:
 
 
 @dataclass(frozen=True, slots=True)
-class DecompressedChunks:
-    """The bytes that chunks hold, one decompressed when it is asked for: while a store still takes the one before.
+class DecompressedChunks(Collection[bytes]):
+    """The bytes of chunks, each decompressed when it is asked for.
+
+    So a store need not wait for all of them, nor the driver hold them.
 
     Attributes:
         chunks: as :func:`compressed` made them.
     """
 
-    chunks: tuple[bytes, ...]
+    chunks: tuple[bytes, ...] = field(repr=False)
 
     def __iter__(self) -> Iterator[bytes]:
         return map(decompressed, self.chunks)
 
+    def __len__(self) -> int:
+        return len(self.chunks)
+
+    def __contains__(self, encoded: object) -> bool:
+        return any(encoded == each for each in self)
+
 
 def chunks_of(batch: pa.RecordBatch) -> Iterator[bytes]:
-    """A batch as chunks of bounded size; none where it has no rows."""
+    """A batch as chunks of about :data:`_CHUNK_BYTES`; none where it has no rows."""
     rows_max = max(1, _CHUNK_BYTES * batch.num_rows // max(1, batch.nbytes))
     for first in range(0, batch.num_rows, rows_max):
         yield packed([batch.slice(first, rows_max)])
@@ -91,7 +100,7 @@ def rows_of_chunks(batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch
 def chunks_by_share(
     batch: pa.RecordBatch, share_of: np.ndarray[Any, Any], share_count: int
 ) -> Iterator[tuple[int, bytes]]:
-    """Rows as chunks of one share each; the rows of a share stay in order.
+    """The chunks of each share, share after share; within one, rows keep their order.
 
     Args:
         batch: the rows.
@@ -99,9 +108,9 @@ def chunks_by_share(
         share_count: how many shares there are.
     """
     order = np.argsort(share_of, kind="stable")
-    ends = np.searchsorted(share_of[order], np.arange(share_count + 1))
+    bounds = np.searchsorted(share_of[order], np.arange(share_count + 1))
     ordered = batch if np.array_equal(order, np.arange(len(order))) else batch.take(column_of(order, pa.int64()))
     for share in range(share_count):
-        rows = ordered.slice(ends[share], ends[share + 1] - ends[share])
+        rows = ordered.slice(bounds[share], bounds[share + 1] - bounds[share])
         for chunk in chunks_of(rows):
             yield share, chunk

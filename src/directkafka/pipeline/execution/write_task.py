@@ -27,7 +27,7 @@ PART: Final = "directkafka_part"
 
 
 class WriteTask:
-    """A function for ``mapInArrow``: one task's rows become one row, its packed report.
+    """A function for ``mapInArrow``: one task's rows become one row, its pickled report.
 
     Rows that have the column :data:`PART` become a report for each of its numbers, so that reports can be put into the
     order of the partitions, which is not the one in which a task that writes several of them gets these.
@@ -46,7 +46,7 @@ class WriteTask:
             reports = [(part, self._writer(map(itemgetter(1), rows))) for part, rows in _by_part(batches)]
             # A writer that is given nothing says so.
             reports = reports or [(0, self._writer(iter(())))]
-        yield pa.record_batch({"report": column_of([_packed(part, report) for part, report in reports], pa.binary())})
+        yield pa.record_batch({"report": column_of([_pickled(part, report) for part, report in reports], pa.binary())})
 
 
 def reports_of(collected: pa.Table) -> tuple[TaskReport, ...]:
@@ -55,7 +55,7 @@ def reports_of(collected: pa.Table) -> tuple[TaskReport, ...]:
     Args:
         collected: the rows that :class:`WriteTask` gave.
     """
-    reports = [_unpacked(report) for report in collected.column("report").to_pylist()]
+    reports = [_unpickled(report) for report in collected.column("report").to_pylist()]
     return tuple(report for _, report in sorted(reports, key=itemgetter(0)))
 
 
@@ -76,12 +76,12 @@ def _parts(batches: Iterator[pa.RecordBatch]) -> Iterator[tuple[int, pa.RecordBa
             yield int(numbers[start]), rows.slice(start, end - start)
 
 
-def _packed(part: int, report: TaskReport) -> bytes:
+def _pickled(part: int, report: TaskReport) -> bytes:
     return pickle.dumps((part, *without_its_rows(report)))
 
 
-def _unpacked(packed: bytes) -> tuple[int, TaskReport]:
-    part, report, chunks = pickle.loads(packed)
+def _unpickled(pickled: bytes) -> tuple[int, TaskReport]:
+    part, report, chunks = pickle.loads(pickled)
     return part, with_its_rows(report, chunks)
 
 

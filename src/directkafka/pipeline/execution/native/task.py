@@ -74,7 +74,7 @@ class NativeTask:
         tasks: the ranges; row ``i`` of the input stands for ``tasks[i]``.
         transform: what becomes of the records.
         schemas: the columns of its outputs.
-        letters: sets apart what it rejects; None in a pipeline without a place for that.
+        dead_letters: sets apart what it rejects; None in a pipeline without a place for that.
         writers: which output goes to which sink's writer.
         kept: numbers of the writers whose rows are wanted as chunks, too.
         notes: sign errors on their way to the driver.
