@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+import os
+import subprocess
+import sys
 import time
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -62,3 +65,21 @@ def wait_until_stopped(process: psutil.Process) -> None:
     while process.status() != psutil.STATUS_STOPPED:
         assert time.monotonic() < deadline, f"process {process.pid} has not stopped within {_STOP_S_MAX:g} s"
         time.sleep(0.001)
+
+
+def run_without_reader_of_stderr(program: str) -> tuple[int, str]:
+    """The exit code and the output of Python code whose messages nobody reads any more, with Python's own buffers."""
+    read, written = os.pipe()
+    os.close(read)
+    try:
+        process = subprocess.run(
+            [sys.executable, "-c", program],
+            stderr=written,
+            stdout=subprocess.PIPE,
+            text=True,
+            check=False,
+            env={**os.environ, "PYTHONUNBUFFERED": ""},
+        )
+    finally:
+        os.close(written)
+    return process.returncode, process.stdout

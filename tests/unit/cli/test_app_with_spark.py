@@ -4,8 +4,6 @@ from __future__ import annotations
 
 import os
 import signal
-import subprocess
-import sys
 import tempfile
 from collections.abc import Callable, Iterator
 from pathlib import Path
@@ -13,6 +11,7 @@ from typing import Any
 
 import pytest
 from py4j.protocol import Py4JError, Py4JJavaError, Py4JNetworkError
+from tests.processes import run_without_reader_of_stderr
 
 from directkafka.cli import app as module
 from directkafka.cli.app import spark_in_file, stopped_by_signals
@@ -182,18 +181,7 @@ with stopped_by_signals(pipeline):
 
 def test_a_stop_is_asked_for_though_nobody_reads_what_is_said_of_it() -> None:
     """As in ``directkafka run f.toml 2>&1 | tee log``, where Ctrl-C ends tee as well."""
-    read, written = os.pipe()
-    os.close(read)
-    process = subprocess.run(
-        [sys.executable, "-c", STOPPED_UNHEARD],
-        stderr=written,
-        stdout=subprocess.PIPE,
-        text=True,
-        check=False,
-        env={**os.environ, "PYTHONUNBUFFERED": ""},
-    )
-    os.close(written)
-    assert (process.returncode, process.stdout) == (0, "True\n")
+    assert run_without_reader_of_stderr(STOPPED_UNHEARD) == (0, "True\n")
 
 
 def test_a_stop_is_asked_for_before_a_word_is_said_of_it(monkeypatch: pytest.MonkeyPatch) -> None:

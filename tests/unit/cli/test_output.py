@@ -5,10 +5,7 @@ from __future__ import annotations
 import inspect
 import json
 import logging
-import os
 import re
-import subprocess
-import sys
 from collections.abc import Callable
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
@@ -17,6 +14,7 @@ from types import ModuleType
 import py4j.java_gateway
 import pytest
 from tests.hostile import HOSTILE, assert_harmless
+from tests.processes import run_without_reader_of_stderr
 
 from directkafka.cli import output
 from directkafka.cli.output import (
@@ -210,16 +208,5 @@ def test_commands_print_through_one_place() -> None:
 
 
 def test_a_message_that_nobody_reads_ends_nothing() -> None:
-    read, written = os.pipe()
-    os.close(read)
     program = "from directkafka.cli.output import say; say('one'); say('two'); print('went on')"
-    process = subprocess.run(
-        [sys.executable, "-c", program],
-        stderr=written,
-        stdout=subprocess.PIPE,
-        text=True,
-        check=False,
-        env={**os.environ, "PYTHONUNBUFFERED": ""},
-    )
-    os.close(written)
-    assert (process.returncode, process.stdout) == (0, "went on\n")
+    assert run_without_reader_of_stderr(program) == (0, "went on\n")
