@@ -20,7 +20,12 @@ from directkafka.pipeline.direct.engine import DirectEngine
 from directkafka.pipeline.execution.batch_writer import RangesWriter
 from directkafka.pipeline.execution.native.writer import make_writers
 from directkafka.pipeline.execution.routes import Route, Sinks, cloned, route_outputs, tell_sinks_what_is_read
-from directkafka.pipeline.execution.session import active_session_kept, check_executors, session_for
+from directkafka.pipeline.execution.session import (
+    active_session_kept,
+    check_executors,
+    session_for,
+    set_shuffle_partitions,
+)
 from directkafka.pipeline.execution.transform import GivenTransform, Transform, transform_given, transform_named
 from directkafka.pipeline.file import check_name, load, parse_trigger
 from directkafka.pipeline.isolation.policy import DeadLetterPolicy
@@ -178,6 +183,13 @@ class Pipeline(NotebookViews):
         """A Spark session of the pipeline's own, in the existing application if there is one."""
         return session_for(self.name, master=self._master, conf=self._spark_conf)
 
+    def _checked_session(self) -> SparkSession:
+        """The same, once its executors are known to be right."""
+        session = self.session()
+        check_executors(session)
+        set_shuffle_partitions(session)
+        return session
+
     def transform(self, session: SparkSession) -> Transform:
         """The transform, imported if the file names one.
 
@@ -200,8 +212,7 @@ class Pipeline(NotebookViews):
             DirectKafkaError: what is wrong.
         """
         routes = self.routes_to_look_at()
-        session = self.session()
-        check_executors(session)
+        session = self._checked_session()
         writer, carried = self._compiled(session, routes)
         cluster, ledgers = SourceCluster(self.source_options), Ledgers(self.name, routes)
         try:
@@ -313,8 +324,7 @@ class Pipeline(NotebookViews):
             raise failure
 
     def _replay_engine(self, choice: ReplaySelection, report: ReplayReporter) -> ReplayEngine:
-        session = self.session()
-        check_executors(session)
+        session = self._checked_session()
         writer = choice.writer(session, self.transform(session), self.source_in(session))
         if self._checkpoint is not None:
             writer.check_stateless()
@@ -322,8 +332,7 @@ class Pipeline(NotebookViews):
         return choice.engine(writer, report=report, stop=self._stop, retry_policy=retry_policy)
 
     def _engine(self) -> DirectEngine | StructuredEngine:
-        session = self.session()
-        check_executors(session)
+        session = self._checked_session()
         if self._checkpoint is None:
             return self._direct(session)
         return self._structured(session, self._routes, self._checkpoint)

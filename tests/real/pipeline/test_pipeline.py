@@ -22,6 +22,7 @@ from tests.waiting import WAIT_S, until
 
 import directkafka as dk
 from directkafka import PostgresSink
+from directkafka.pipeline.execution.session import session_for
 from directkafka.pipeline.progress import BatchReport
 from directkafka.pipeline.verify import verify
 
@@ -56,6 +57,25 @@ def test_a_run_with_nothing_new_commits_nothing(world: World) -> None:
     before = world.query("SELECT batch_id, progress FROM directkafka_ledger")
     world.pipeline().run()
     assert world.query("SELECT batch_id, progress FROM directkafka_ledger") == before
+
+
+def test_a_run_has_as_many_shuffle_tasks_as_there_are_cores_once_its_executors_are_there(
+    world: World, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Until then Spark knows of two cores of a cluster, however many it has."""
+    sessions: list[SparkSession] = []
+
+    def made_early(*arguments: Any, **named: Any) -> SparkSession:
+        sessions.append(session_for(*arguments, **named))
+        sessions[-1].conf.set("spark.sql.shuffle.partitions", "17")
+        return sessions[-1]
+
+    monkeypatch.setattr("directkafka.pipeline.pipeline.session_for", made_early)
+    # The tests' application was told a number.
+    monkeypatch.setattr("directkafka.pipeline.execution.session.application_setting", lambda *_: None)
+    world.pipeline().run()
+    (session,) = sessions
+    assert session.conf.get("spark.sql.shuffle.partitions") == str(session.sparkContext.defaultParallelism)
 
 
 def test_an_existing_session_is_used_and_left_as_it_was(world: World, spark: SparkSession) -> None:

@@ -59,6 +59,18 @@ def test_workers_that_die_each_time_are_told_with_what_spark_says(
     assert unchecked.sparkContext.applicationId not in session_module._checked
 
 
+def test_a_spark_that_ends_while_executors_are_looked_at_is_told_as_that(
+    unchecked: SparkSession, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def stopped_meanwhile(*_: object) -> None:
+        raise AttributeError("'NoneType' object has no attribute 'sc'")  # PySpark's words in a stopped context
+
+    monkeypatch.setattr(session_module, "map_in_arrow", stopped_meanwhile)
+    with pytest.raises(EnvironmentFaultError, match="Spark was shut down") as raised:
+        check_executors(unchecked)
+    assert "PYSPARK_PYTHON" not in str(raised.value)
+
+
 @pytest.mark.parametrize("setting", ["enabled", "enableFullRetryOnMismatch"])
 def test_checksums_of_shuffles_are_on_whatever_the_application_was_told(spark: SparkSession, setting: str) -> None:
     """A lost part that is dealt again and otherwise would be mixed with what is left of the first dealing."""
@@ -81,6 +93,13 @@ def test_a_pipeline_s_own_session_does_not_stay_the_thread_s_active_one(spark: S
     # Spark looks for a write's format in the active session; none is registered in the other one.
     with pytest.raises(Exception, match=r"kafka\.bootstrap\.servers.* is required"):
         spark.sql("SELECT 'v' AS value").write.format("directkafka").mode("append").save()
+
+
+def test_pyspark_goes_on_with_the_session_that_was_the_active_one(spark: SparkSession) -> None:
+    spark.createDataFrame([(1,)], "number int")
+    with active_session_kept():
+        spark.newSession().createDataFrame([(1,)], "number int")
+    assert SparkSession.active() is spark
 
 
 def test_registering_again_makes_the_session_the_active_one(spark: SparkSession) -> None:

@@ -189,8 +189,9 @@ def from_executor(error: Exception) -> DirectKafkaError:
     if _java_is_gone(error):
         return EnvironmentFaultError(
             what="Spark's JVM ended; what is committed is in the ledger",
-            remedy="Run the pipeline again: it goes on from there. To find out why the JVM ended, read what Spark "
-            "printed, and the kernel's log, which names each process that was killed because memory ran out.",
+            remedy="Run the pipeline again, in a new Python process: it goes on from there. To find out why the JVM "
+            "ended, read what Spark printed, and the kernel's log, which names each process that was killed because "
+            "memory ran out.",
         )
     if _is_shut_down(error):
         return EnvironmentFaultError(

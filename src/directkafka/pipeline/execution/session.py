@@ -19,7 +19,7 @@ from pyspark.sql import SparkSession
 from directkafka.arrow_columns import column_of
 from directkafka.errors import EnvironmentFaultError
 from directkafka.pipeline.application.spark_application import start_application
-from directkafka.pipeline.execution.executor_errors import java_end_told
+from directkafka.pipeline.execution.executor_errors import from_executor, java_end_told, spark_is_gone
 from directkafka.spark.dataframe import map_in_arrow
 from directkafka.version import __version__
 
@@ -33,7 +33,7 @@ _lock = threading.Lock()
 
 #: Spark compares what a task of a shuffle gives when it is run again with what it gave before, and deals all rows anew
 #: if they differ; it does so unless it is told not to, and a pipeline's rows must not be of two dealings.
-_COMPARED = (
+_CHECKSUM_SETTINGS = (
     "spark.sql.shuffle.orderIndependentChecksum.enabled",
     "spark.sql.shuffle.orderIndependentChecksum.enableFullRetryOnMismatch",
 )
@@ -59,11 +59,19 @@ def session_for(name: str, *, master: str, conf: Mapping[str, object]) -> SparkS
             start_application(name, master=master, conf=conf)
         session = SparkSession.builder.getOrCreate().newSession()
     _set_unless_chosen(session, "spark.sql.execution.arrow.maxRecordsPerBatch", _ARROW_BATCH_ROWS)
-    for key in _COMPARED:
-        session.conf.set(key, "true")
-    # A batch is small: Spark's 200 shuffle tasks would cost more than its rows.
-    _set_unless_chosen(session, "spark.sql.shuffle.partitions", session.sparkContext.defaultParallelism)
+    for setting in _CHECKSUM_SETTINGS:
+        session.conf.set(setting, "true")
+    set_shuffle_partitions(session)
     return session
+
+
+def set_shuffle_partitions(session: SparkSession) -> None:
+    """Give a pipeline's own session as many shuffle tasks as there are cores, unless the user chose a number.
+
+    A batch is small: Spark's 200 tasks would cost more than its rows. To be called again behind
+    :func:`check_executors`: until a cluster's first executors are there, Spark knows of two cores.
+    """
+    _set_unless_chosen(session, "spark.sql.shuffle.partitions", session.sparkContext.defaultParallelism)
 
 
 @contextmanager
@@ -71,16 +79,18 @@ def active_session_kept() -> Iterator[None]:
     """Leave the thread's active session as it was, and tell of a JVM that ends meanwhile wherever that is noticed.
 
     Spark looks there for the format of a write. ``createDataFrame``, ours or a transform's, makes the pipeline's own
-    session the active one, in which the user's thread would then go on.
+    session the active one, in which the user's thread would then go on. PySpark has a second note of it, one for all
+    threads, for ``SparkSession.active()``.
 
     Raises:
         EnvironmentFaultError: Spark's JVM has ended.
     """
     with java_end_told():
-        before = _active_session()
+        before, noted_before = _active_session(), SparkSession._activeSession
         try:
             yield
         finally:
+            SparkSession._activeSession = noted_before
             # A Spark that is gone has no sessions, and must not hide why it is. Of a JVM that was killed Py4J raises
             # what its socket does.
             with suppress(Py4JError, OSError):
@@ -107,18 +117,18 @@ def _activate(session: Any) -> None:
         jvm.SparkSession.setActiveSession(session)
 
 
-def _set_unless_chosen(session: SparkSession, key: str, value: int) -> None:
+def _set_unless_chosen(session: SparkSession, setting: str, value: int) -> None:
     """What the user chose for the application (spark-submit's ``--conf``, ``[spark]``) stays."""
-    if application_setting(session, key) is None:
-        session.conf.set(key, value)
+    if application_setting(session, setting) is None:
+        session.conf.set(setting, value)
 
 
-def application_setting(session: SparkSession, name: str) -> str | None:
+def application_setting(session: SparkSession, setting: str) -> str | None:
     """What the application was told of a setting of Spark's; None where it was told nothing.
 
     PySpark's ``getConf`` copies all settings first, with a call into the JVM for each: 10 milliseconds.
     """
-    return session.sparkContext._conf.get(name)
+    return session.sparkContext._conf.get(setting)
 
 
 def is_classic(frame: DataFrame) -> bool:
@@ -137,7 +147,8 @@ def check_executors(session: SparkSession) -> None:
     """Run a tiny job that imports this package on the executors, once for each Spark application.
 
     Raises:
-        EnvironmentFaultError: no Python there, another Python, no directkafka, or another version of it.
+        EnvironmentFaultError: no Python there, another Python, no directkafka, or another version of it; or Spark has
+            ended meanwhile.
     """
     application = session.sparkContext.applicationId
     if application in _checked:
@@ -162,6 +173,8 @@ def _versions(session: SparkSession) -> set[str]:
         try:
             rows = map_in_arrow(session.range(0, slots, 1, slots), _probe, "version string").collect()
         except Exception as error:
+            if spark_is_gone(error):
+                raise from_executor(error) from error
             failures += 1
             # A worker that is killed while it starts says nothing of the settings; local mode tries no task twice.
             if _known_fault(str(error)) or failures == _PROBES_MAX:
