@@ -116,7 +116,7 @@ class TaskReport:
     rows: int
     attempt: str
     staged: bool
-    inline: tuple[pa.RecordBatch, ...] = ()
+    inline: Collection[pa.RecordBatch] = ()
     encoded: EncodedRows | None = None
     payload: bytes = b""
 

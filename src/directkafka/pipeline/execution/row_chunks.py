@@ -44,6 +44,29 @@ def unpacked(chunk: bytes | pa.Buffer) -> tuple[pa.RecordBatch, ...]:
     return tuple(pa.ipc.open_stream(chunk))
 
 
+@dataclass(frozen=True, slots=True)
+class UnpackedBatches(Collection[pa.RecordBatch]):
+    """The batches of a chunk, unpacked when they are asked for.
+
+    So the driver holds the chunk as it came. To another process, as the one that opens database files, it is sent as a
+    chunk and unpacked there.
+
+    Attributes:
+        chunk: as :func:`packed` made it.
+    """
+
+    chunk: bytes = field(repr=False)
+
+    def __iter__(self) -> Iterator[pa.RecordBatch]:
+        return iter(unpacked(self.chunk))
+
+    def __len__(self) -> int:
+        return len(unpacked(self.chunk))
+
+    def __contains__(self, batch: object) -> bool:
+        return batch in unpacked(self.chunk)
+
+
 def compressed(encoded: bytes) -> bytes:
     """Bytes in which a store takes rows, as a chunk."""
     content: bytes = pa.compress(encoded, codec=_CODEC, asbytes=True)
