@@ -184,7 +184,7 @@ class Pipeline(NotebookViews):
         return session_for(self.name, master=self._master, conf=self._spark_conf)
 
     def _checked_session(self) -> SparkSession:
-        """The same, once its executors are known to be right."""
+        """A session of the pipeline's own whose executors can run this package."""
         session = self.session()
         check_executors(session)
         set_shuffle_partitions(session)

@@ -108,7 +108,8 @@ class TaskReport:
         rows: number of rows the task's input had.
         attempt: a UUID of the task attempt, as hex; keys its rows in a staging area.
         staged: whether rows lie in the staging area.
-        inline: the rows themselves when they were few; the driver writes them.
+        inline: the rows themselves when they were few; the driver writes them. They can be gone through more than once,
+            and may be unpacked anew each time.
         encoded: the same in the store's own bytes, so that the driver has only to send them.
         payload: what the sink's ``apply`` needs beside, such as the names of the files that rows are in.
     """

@@ -161,7 +161,7 @@ def test_a_signal_to_every_process_is_a_stop_as_well(command: Command, moment: s
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("moment", ["runs after", "the executors answered"])
+@pytest.mark.parametrize("moment", ["runs after", "asking the executors", "the executors answered"])
 def test_a_jvm_that_is_killed_is_told_as_such(command: Command, moment: str) -> None:
     """As the kernel does where memory is short. Py4J then has an error of its own for each call, and of the socket."""
     command.wait_for(moment)

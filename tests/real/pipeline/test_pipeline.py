@@ -22,7 +22,6 @@ from tests.waiting import WAIT_S, until
 
 import directkafka as dk
 from directkafka import PostgresSink
-from directkafka.pipeline.execution.session import session_for
 from directkafka.pipeline.progress import BatchReport
 from directkafka.pipeline.verify import verify
 
@@ -65,12 +64,11 @@ def test_a_run_has_as_many_shuffle_tasks_as_there_are_cores_once_its_executors_a
     """Until then Spark knows of two cores of a cluster, however many it has."""
     sessions: list[SparkSession] = []
 
-    def made_early(*arguments: Any, **named: Any) -> SparkSession:
-        sessions.append(session_for(*arguments, **named))
-        sessions[-1].conf.set("spark.sql.shuffle.partitions", "17")
-        return sessions[-1]
+    def executors_come(session: SparkSession) -> None:
+        sessions.append(session)
+        session.conf.set("spark.sql.shuffle.partitions", "17")
 
-    monkeypatch.setattr("directkafka.pipeline.pipeline.session_for", made_early)
+    monkeypatch.setattr("directkafka.pipeline.pipeline.check_executors", executors_come)
     # The tests' application was told a number.
     monkeypatch.setattr("directkafka.pipeline.execution.session.application_setting", lambda *_: None)
     world.pipeline().run()

@@ -35,6 +35,11 @@ def dying_probe(folder: Path, times: int, batches: Iterator[pa.RecordBatch]) -> 
 REAL_PROBE = session_module._probe
 
 
+def own_session() -> SparkSession:
+    """A session as pipelines have it."""
+    return session_for("numbers", master="local[2]", conf={})
+
+
 @pytest.fixture
 def unchecked(spark: SparkSession, monkeypatch: pytest.MonkeyPatch) -> SparkSession:
     monkeypatch.setattr(session_module, "_checked", set())
@@ -81,7 +86,7 @@ def test_checksums_of_shuffles_are_on_whatever_the_application_was_told(spark: S
     told.set(key, "false")
     try:
         assert spark.newSession().conf.get(key) == "false"
-        assert session_for("numbers", master="local[2]", conf={}).conf.get(key) == "true"
+        assert own_session().conf.get(key) == "true"
     finally:
         told.remove(key)
 
@@ -98,8 +103,29 @@ def test_a_pipeline_s_own_session_does_not_stay_the_thread_s_active_one(spark: S
 def test_pyspark_goes_on_with_the_session_that_was_the_active_one(spark: SparkSession) -> None:
     spark.createDataFrame([(1,)], "number int")
     with active_session_kept():
-        spark.newSession().createDataFrame([(1,)], "number int")
+        own_session().createDataFrame([(1,)], "number int")
     assert SparkSession.active() is spark
+
+
+def test_pyspark_goes_on_with_the_user_s_session_behind_two_pipelines_that_overlap(spark: SparkSession) -> None:
+    """The second one begins when the first one's session is the active one."""
+    spark.createDataFrame([(1,)], "number int")
+    first, second = active_session_kept(), active_session_kept()
+    with first:
+        own_session().createDataFrame([(1,)], "number int")
+        second.__enter__()
+    own_session().createDataFrame([(1,)], "number int")
+    second.__exit__(None, None, None)
+    assert SparkSession._activeSession is spark
+
+
+def test_a_session_that_the_user_has_made_the_active_one_meanwhile_stays_that(spark: SparkSession) -> None:
+    theirs = spark.newSession()
+    with active_session_kept():
+        own_session().createDataFrame([(1,)], "number int")
+        theirs.createDataFrame([(1,)], "number int")
+    assert SparkSession._activeSession is theirs
+    spark.createDataFrame([(1,)], "number int")
 
 
 def test_registering_again_makes_the_session_the_active_one(spark: SparkSession) -> None:

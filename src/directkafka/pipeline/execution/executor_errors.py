@@ -195,8 +195,8 @@ def from_executor(error: Exception) -> DirectKafkaError:
         )
     if _is_shut_down(error):
         return EnvironmentFaultError(
-            what="Spark was shut down while the pipeline ran; nothing of the batch in flight was committed",
-            remedy="Run the pipeline again, and stop it before Spark is stopped.",
+            what="Spark was shut down meanwhile; a batch that was in flight is not committed",
+            remedy="Start Spark again, then run this again. Stop a pipeline before Spark is stopped.",
         )
     ours = Notes.of_this_process().read(str(error))
     if ours is not None:

@@ -122,7 +122,7 @@ class OutputWriter:
         reports = self._by_driver(output, name) if 0 < record_count <= self._expected_max else None
         if reports is None:
             reports = self._by_tasks(output, name, range_count)
-        self._expected_max = GROWTH * record_count if self._bytes_max and _all_held(reports) else 0
+        self._expected_max = GROWTH * record_count if record_count and self._bytes_max and _all_held(reports) else 0
         return reports
 
     @cached_property

@@ -10,6 +10,7 @@ import time
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager, suppress
 from typing import TYPE_CHECKING, Any
+from weakref import WeakSet
 
 import pyarrow as pa
 from py4j.protocol import Py4JError
@@ -30,6 +31,9 @@ log = logging.getLogger("directkafka.pipeline")
 
 #: Two pipelines that start at one moment make one Spark application.
 _lock = threading.Lock()
+
+#: Sessions of pipelines' own, in which no thread of the user's is to go on.
+_own_sessions = WeakSet[SparkSession]()
 
 #: Spark compares what a task of a shuffle gives when it is run again with what it gave before, and deals all rows anew
 #: if they differ; it does so unless it is told not to, and a pipeline's rows must not be of two dealings.
@@ -58,6 +62,7 @@ def session_for(name: str, *, master: str, conf: Mapping[str, object]) -> SparkS
         if SparkContext._active_spark_context is None:
             start_application(name, master=master, conf=conf)
         session = SparkSession.builder.getOrCreate().newSession()
+    note_own(session)
     _set_unless_chosen(session, "spark.sql.execution.arrow.maxRecordsPerBatch", _ARROW_BATCH_ROWS)
     for setting in _CHECKSUM_SETTINGS:
         session.conf.set(setting, "true")
@@ -66,10 +71,11 @@ def session_for(name: str, *, master: str, conf: Mapping[str, object]) -> SparkS
 
 
 def set_shuffle_partitions(session: SparkSession) -> None:
-    """Give a pipeline's own session as many shuffle tasks as there are cores, unless the user chose a number.
+    """Give a pipeline's own session as many shuffle tasks as Spark has cores now, unless the user chose a number.
 
     A batch is small: Spark's 200 tasks would cost more than its rows. To be called again behind
-    :func:`check_executors`: until a cluster's first executors are there, Spark knows of two cores.
+    :func:`check_executors`: until a cluster's first executor is there, Spark knows of two cores. Executors that come
+    later do not count.
     """
     _set_unless_chosen(session, "spark.sql.shuffle.partitions", session.sparkContext.defaultParallelism)
 
@@ -79,18 +85,18 @@ def active_session_kept() -> Iterator[None]:
     """Leave the thread's active session as it was, and tell of a JVM that ends meanwhile wherever that is noticed.
 
     Spark looks there for the format of a write. ``createDataFrame``, ours or a transform's, makes the pipeline's own
-    session the active one, in which the user's thread would then go on. PySpark has a second note of it, one for all
-    threads, for ``SparkSession.active()``.
+    session the active one, in which the user's thread would then go on. PySpark keeps the active session in
+    ``SparkSession._activeSession`` as well, once for all threads; ``SparkSession.active()`` returns that.
 
     Raises:
         EnvironmentFaultError: Spark's JVM has ended.
     """
     with java_end_told():
-        before, noted_before = _active_session(), SparkSession._activeSession
+        before, python_before = _active_session(), SparkSession._activeSession
         try:
             yield
         finally:
-            SparkSession._activeSession = noted_before
+            _activate_in_python(python_before)
             # A Spark that is gone has no sessions, and must not hide why it is. Of a JVM that was killed Py4J raises
             # what its socket does.
             with suppress(Py4JError, OSError):
@@ -115,6 +121,22 @@ def _activate(session: Any) -> None:
         jvm.SparkSession.clearActiveSession()
     else:
         jvm.SparkSession.setActiveSession(session)
+
+
+def _activate_in_python(before: SparkSession | None) -> None:
+    """Put the user's session back if a pipeline's own is there; what another thread of the user's has put there stays.
+
+    ``before`` is not the user's where two pipelines' blocks overlap, and of no use where its Spark has been stopped.
+    """
+    if SparkSession._activeSession not in _own_sessions:
+        return
+    is_users = before is not None and before not in _own_sessions and before._sc is SparkContext._active_spark_context
+    SparkSession._activeSession = before if is_users else SparkSession._instantiatedSession
+
+
+def note_own(session: SparkSession) -> None:
+    """Tell :func:`active_session_kept` of a session in which a pipeline works: its own, or Spark's copy for a query."""
+    _own_sessions.add(session)
 
 
 def _set_unless_chosen(session: SparkSession, setting: str, value: int) -> None:

@@ -15,7 +15,7 @@ from pyspark import TaskContext
 
 from directkafka.arrow_columns import column_of
 from directkafka.errors.transport import Notes
-from directkafka.pipeline.execution.row_chunks import CHUNK, chunks_by_share, rows_of_chunks
+from directkafka.row_chunks import CHUNK, chunks_by_share, rows_of_chunks
 from directkafka.sinks.api import TARGET, SecondPhase, TaskReport, TaskWriter
 
 #: The column of the number of the writer that a chunk is for.

@@ -1,7 +1,7 @@
 """The second job of a large batch: each target of a sink is written by exactly one task, inside the open transaction.
 
 The rows are those of the first job, kept by Spark; between the tasks that find their targets and those that write them
-they travel in chunks (:mod:`directkafka.pipeline.execution.row_chunks`), not as rows of the JVM's.
+they travel in chunks (:mod:`directkafka.row_chunks`), not as rows of the JVM's.
 
 A barrier stage runs all writers at once, and none twice at a time. With dynamic allocation Spark refuses barrier
 stages; an ordinary stage is used then, and speculation, which would run a task twice, must be off. A task that is run
@@ -22,10 +22,10 @@ from pyspark.sql import functions as f
 
 from directkafka.errors import DirectKafkaError, EnvironmentFaultError, WorkerLostError
 from directkafka.pipeline.execution.background_job import JobOverdue, run_within
-from directkafka.pipeline.execution.row_chunks import CHUNK
 from directkafka.pipeline.execution.session import application_setting
 from directkafka.pipeline.execution.share_tasks import SHARE, ChunkWriter, RouteTask
 from directkafka.pipeline.execution.write_task import WriteTask, reports_of
+from directkafka.row_chunks import CHUNK
 from directkafka.sinks.api import SecondPhase, Sink, TaskReport
 from directkafka.spark.dataframe import map_in_arrow
 

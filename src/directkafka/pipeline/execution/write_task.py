@@ -17,7 +17,7 @@ from directkafka.arrow_columns import column_of
 from directkafka.errors.transport import Notes
 from directkafka.kafka.consumer.range_task import ReadCount
 from directkafka.offsets import OffsetRange
-from directkafka.pipeline.execution.row_chunks import DecompressedChunks, UnpackedBatches, compressed, packed
+from directkafka.row_chunks import BatchesOfChunk, DecompressedChunks, compressed, packed
 from directkafka.sinks.api import TaskReport, TaskWriter
 
 _Proofs = dict[tuple[str, OffsetRange], ReadCount]
@@ -94,10 +94,10 @@ def without_its_rows(report: TaskReport) -> tuple[TaskReport, tuple[bytes, ...]]
 
 
 def with_its_rows(report: TaskReport, chunks: Sequence[bytes]) -> TaskReport:
-    """The report as it was."""
+    """The report with its rows, which are unpacked when somebody reads them."""
     if report.encoded is not None:
         return replace(report, encoded=replace(report.encoded, chunks=DecompressedChunks(tuple(chunks))))
-    return replace(report, inline=UnpackedBatches(*chunks)) if chunks else report
+    return replace(report, inline=BatchesOfChunk(*chunks)) if chunks else report
 
 
 class ProofUnion(AccumulatorParam):  # type: ignore[type-arg]  # its type variable cannot name a dict's

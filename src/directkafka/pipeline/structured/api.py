@@ -17,7 +17,7 @@ from directkafka.errors.transport import Notes
 from directkafka.options.texts import path_text
 from directkafka.pipeline.execution.batch_writer import BatchWriter
 from directkafka.pipeline.execution.routes import Route, Sinks, route_outputs
-from directkafka.pipeline.execution.session import check_executors, is_classic
+from directkafka.pipeline.execution.session import check_executors, is_classic, note_own
 from directkafka.pipeline.execution.transform import PythonTransform, SqlTransform, Transform
 from directkafka.pipeline.file import check_name, parse_trigger
 from directkafka.pipeline.ledger.store_group import Ledgers
@@ -172,6 +172,7 @@ class BatchFunction:
 
     def _run_of(self, frame: DataFrame) -> QueryRun:
         """The run that Spark calls for; at its first batch, all stores are taken over."""
+        note_own(frame.sparkSession)
         context = frame.sparkSession.sparkContext
         run_id = context.getLocalProperty(_RUN_ID)
         if self._run is None or run_id != self._run_id:

@@ -160,7 +160,7 @@ class FileTaskWriter:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class StagedRows:
-    """The rows of a batch's reports, read on the driver.
+    """The rows of a batch's reports, read by the process that has the file open.
 
     Attributes:
         store, sink: for messages.

@@ -181,6 +181,8 @@ class KafkaSink(KafkaConfig, Clonable):
             SchemaMismatchError: a row's topic is not there.
             RowRejectedError: a row's partition is not there.
         """
+        # They are gone through twice: for their topics, and to be written.
+        reports = [replace(report, inline=tuple(report.inline)) for report in reports]
         router = self._router(reports)
         transaction.reserve(router.partition_counts, sink=self.name)
         with translate(self._store.label, sink=self.name):
@@ -219,6 +221,8 @@ class KafkaSink(KafkaConfig, Clonable):
         """
         if self.needs_second_phase(reports):
             return sum(acknowledged(report, transaction.identity) for report in reports if report.staged)
+        # They are gone through twice: for their topics, and to be written.
+        reports = [replace(report, inline=tuple(report.inline)) for report in reports]
         router = self._router(reports)
         transaction.reserve(router.partition_counts, sink=self.name)
         rows = 0

@@ -12,9 +12,9 @@ from directkafka.errors import EnvironmentFaultError, WorkerLostError
 from directkafka.errors.kafka import SecondAttemptError
 from directkafka.errors.transport import Notes
 from directkafka.pipeline.execution import share_tasks
-from directkafka.pipeline.execution.row_chunks import rows_of_chunks
 from directkafka.pipeline.execution.share_tasks import RouteTask
 from directkafka.pipeline.execution.two_phase import can_run_barriers, check_speculation, writers_max
+from directkafka.row_chunks import rows_of_chunks
 from directkafka.sinks.api import TARGET
 from directkafka.sinks.kafka.sink import KafkaSink
 from directkafka.sinks.postgres.sink import PostgresSink

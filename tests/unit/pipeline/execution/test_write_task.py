@@ -10,9 +10,9 @@ from dataclasses import replace
 import pyarrow as pa
 import pytest
 
+from directkafka import row_chunks
 from directkafka.errors import RowRejectedError
 from directkafka.errors.transport import Notes
-from directkafka.pipeline.execution import row_chunks
 from directkafka.pipeline.execution.write_task import PART, WriteTask, reports_of
 from directkafka.sinks.api import EncodedRows, TaskReport
 from directkafka.sinks.staging import report_inline

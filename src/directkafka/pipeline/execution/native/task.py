@@ -25,8 +25,8 @@ from directkafka.kafka.consumer.range_task import RangeTask, ReadCount
 from directkafka.payloads.json.texts import json_texts
 from directkafka.pipeline.execution.native.arrow_transform import ArrowTransform, Schemas, transformed
 from directkafka.pipeline.execution.native.dead_letters import DeadLettersOfBatch
-from directkafka.pipeline.execution.row_chunks import CHUNK, chunks_of
 from directkafka.pipeline.execution.write_task import with_its_rows, without_its_rows
+from directkafka.row_chunks import CHUNK, chunks_of
 from directkafka.sinks.api import TaskReport, TaskWriter
 from directkafka.sinks.databases import is_json
 from directkafka.spark.read_task import read_for_spark

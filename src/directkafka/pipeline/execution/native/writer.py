@@ -46,11 +46,11 @@ from directkafka.pipeline.execution.native.task import (
 from directkafka.pipeline.execution.output_writer import schema_for
 from directkafka.pipeline.execution.rejection import DEAD_LETTERS
 from directkafka.pipeline.execution.routes import Route
-from directkafka.pipeline.execution.row_chunks import CHUNK
 from directkafka.pipeline.execution.second_phases import Part, finish_parts
 from directkafka.pipeline.execution.transform import Transform
 from directkafka.pipeline.run_writers import RunWriters
 from directkafka.planning.placement import task_count
+from directkafka.row_chunks import CHUNK
 from directkafka.sinks.api import BatchAttempt, TaskWriter
 from directkafka.sinks.databases import is_json
 from directkafka.spark.dataframe import arrow_schema, map_in_arrow, records_frame

@@ -1,4 +1,6 @@
-"""Python values over a socket, between a driver and its process for files; Arrow's rows are not copied into pickles.
+"""Python values over a socket, between a driver and its process for files; Arrow's batches are not copied into pickles.
+
+The rows of tasks' reports come as chunks, bytes of the pickle (:class:`~directkafka.row_chunks.BatchesOfChunk`).
 
 A message: the number of its parts, the length of each (64 bits), a pickle, and the buffers that the pickle names.
 """

@@ -10,8 +10,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from directkafka.pipeline.execution import row_chunks
-from directkafka.pipeline.execution.row_chunks import (
+from directkafka import row_chunks
+from directkafka.row_chunks import (
     CHUNK,
     chunks_by_share,
     chunks_of,

@@ -45,11 +45,10 @@ def unpacked(chunk: bytes | pa.Buffer) -> tuple[pa.RecordBatch, ...]:
 
 
 @dataclass(frozen=True, slots=True)
-class UnpackedBatches(Collection[pa.RecordBatch]):
-    """The batches of a chunk, unpacked when they are asked for.
+class BatchesOfChunk(Collection[pa.RecordBatch]):
+    """The batches of a chunk, which is unpacked anew each time somebody goes through them or asks for their number.
 
-    So the driver holds the chunk as it came. To another process, as the one that opens database files, it is sent as a
-    chunk and unpacked there.
+    Until then the chunk alone is held. Pickled, it stays a chunk: another process unpacks it there.
 
     Attributes:
         chunk: as :func:`packed` made it.
@@ -58,13 +57,13 @@ class UnpackedBatches(Collection[pa.RecordBatch]):
     chunk: bytes = field(repr=False)
 
     def __iter__(self) -> Iterator[pa.RecordBatch]:
-        return iter(unpacked(self.chunk))
+        yield from pa.ipc.open_stream(self.chunk)
 
     def __len__(self) -> int:
-        return len(unpacked(self.chunk))
+        return sum(1 for _ in self)
 
     def __contains__(self, batch: object) -> bool:
-        return batch in unpacked(self.chunk)
+        return any(batch == each for each in self)
 
 
 def compressed(encoded: bytes) -> bytes:
