@@ -151,10 +151,10 @@ def _is_submitted() -> bool:
 def _local(master: str) -> dict[str, str]:
     """Settings of a machine by itself; what ``spark-submit`` starts stays as ``spark-submit`` would have it."""
     ours = spark_settings(master)
-    return ours if _is_submitted() or not _is_local(master) else {**ours, **_LOCAL_SETTINGS}
+    return ours if _is_submitted() or not is_local(master) else {**ours, **_LOCAL_SETTINGS}
 
 
-def _is_local(master: str) -> bool:
+def is_local(master: str) -> bool:
     """Whether all of Spark is this one process: ``local`` and ``local[...]``, and not ``local-cluster[...]``."""
     return master.partition("[")[0] == "local"
 

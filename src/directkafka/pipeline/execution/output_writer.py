@@ -28,7 +28,7 @@ from directkafka.pipeline.execution.dead_letters import is_surely_empty
 from directkafka.pipeline.execution.executor_errors import too_much_for_driver
 from directkafka.pipeline.execution.rejection import DEAD_LETTERS
 from directkafka.pipeline.execution.routes import Route
-from directkafka.pipeline.execution.session import application_setting
+from directkafka.pipeline.execution.session import application_setting, row_folder
 from directkafka.pipeline.execution.write_task import PART, WriteTask, reports_of
 from directkafka.sinks.api import BatchAttempt, Sink, TaskReport, TaskWriter
 from directkafka.sinks.databases import is_json, json_problems, with_json
@@ -151,9 +151,10 @@ class OutputWriter:
             output = output.withColumn(PART, f.spark_partition_id()).coalesce(writers_max)
         # No more tasks than this write, unless the transform itself repartitions into more.
         task_count = max(range_count, int(self._session.conf.get("spark.sql.shuffle.partitions") or 1))
-        task = WriteTask(self._writer(name, task_count=task_count))
+        folder = row_folder(self._session)
+        task = WriteTask(self._writer(name, task_count=task_count), folder.path if folder else None)
         # Reports may carry rows: as Arrow they come to the driver in half the time that Row objects take.
-        return reports_of(map_in_arrow(output, task, "report binary").toArrow())
+        return reports_of(map_in_arrow(output, task, "report binary").toArrow(), folder)
 
     def _writer(self, name: BatchAttempt, *, task_count: int) -> TaskWriter:
         return self.sink.task_writer(name, self.schema, task_count=task_count)

@@ -19,9 +19,11 @@ from pyspark.sql import SparkSession
 
 from directkafka.arrow_columns import column_of
 from directkafka.errors import EnvironmentFaultError
-from directkafka.pipeline.application.spark_application import start_application
+from directkafka.pipeline.application.spark_application import is_local, start_application
 from directkafka.pipeline.execution.executor_errors import from_executor, java_end_told, spark_is_gone
+from directkafka.row_files import RowFolder
 from directkafka.spark.dataframe import map_in_arrow
+from directkafka.spark.private_folder import private_folder
 from directkafka.version import __version__
 
 if TYPE_CHECKING:
@@ -151,6 +153,14 @@ def application_setting(session: SparkSession, setting: str) -> str | None:
     PySpark's ``getConf`` copies all settings first, with a call into the JVM for each: 10 milliseconds.
     """
     return session.sparkContext._conf.get(setting)
+
+
+def row_folder(session: SparkSession) -> RowFolder | None:
+    """A folder for rows on their way from tasks to the driver; None where it cannot be made, or tasks run elsewhere."""
+    if is_local(session.sparkContext.master or ""):
+        with suppress(OSError):
+            return RowFolder(private_folder())
+    return None
 
 
 def is_classic(frame: DataFrame) -> bool:

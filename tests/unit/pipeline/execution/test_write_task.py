@@ -6,6 +6,7 @@ import pickle
 import traceback
 from collections.abc import Iterator
 from dataclasses import replace
+from pathlib import Path
 
 import pyarrow as pa
 import pytest
@@ -14,6 +15,7 @@ from directkafka import row_chunks
 from directkafka.errors import RowRejectedError
 from directkafka.errors.transport import Notes
 from directkafka.pipeline.execution.write_task import PART, WriteTask, reports_of
+from directkafka.row_files import RowFolder
 from directkafka.sinks.api import EncodedRows, TaskReport
 from directkafka.sinks.staging import report_inline
 
@@ -66,6 +68,37 @@ def test_rows_that_were_held_stay_a_chunk_until_somebody_reads_them_and_can_be_r
     assert (len(handed_on.inline), handed_on.held_count) == (1, 100_000)
     assert NUMBERS.slice(0, 100_000) in handed_on.inline
     assert NUMBERS not in handed_on.inline
+
+
+def many_rows(kind: str) -> TaskReport:
+    if kind == "inline":
+        return report_inline((NUMBERS.slice(0, 100_000), NUMBERS.slice(0, 1)))
+    rows = EncodedRows(row_count=2, chunks=(b"a" * 100_000, b"b"))
+    return TaskReport(rows=2, attempt="a", staged=False, encoded=rows)
+
+
+def content(report: TaskReport) -> object:
+    return list(report.encoded.chunks) if report.encoded else pa.Table.from_batches(list(report.inline))
+
+
+@pytest.mark.parametrize("kind", ["inline", "encoded"])
+def test_many_rows_on_the_driver_s_machine_are_in_a_file(kind: str, tmp_path: Path) -> None:
+    folder, sent = RowFolder(tmp_path), many_rows(kind)
+    task = collected(WriteTask(lambda _: sent, folder.path))
+    assert task.nbytes < 1_000
+    (report,) = reports_of(task, folder)
+    assert [content(report), content(report)] == [content(sent)] * 2
+    assert len(list(folder.path.iterdir())) == 1
+
+
+@pytest.mark.parametrize("kind", ["inline", "encoded"])
+def test_few_rows_and_those_that_no_file_takes_travel_with_the_report(kind: str, tmp_path: Path) -> None:
+    """The folder is gone when the batch is over, for example."""
+    few = report_inline((NUMBERS.slice(0, 10),))
+    for sent, folder in ((many_rows(kind), tmp_path / "gone"), (few, tmp_path)):
+        (report,) = reports_of(collected(WriteTask(lambda _, sent=sent: sent, folder)))  # type: ignore[misc]
+        assert content(report) == content(sent)
+    assert list(tmp_path.iterdir()) == []
 
 
 def test_of_a_slice_only_its_own_rows_travel() -> None:

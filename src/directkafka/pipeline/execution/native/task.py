@@ -14,6 +14,7 @@ import queue
 from collections.abc import Iterable, Iterator, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor, wait
 from dataclasses import dataclass, field, replace
+from pathlib import Path
 from typing import Any, Final, Self
 
 import pyarrow as pa
@@ -25,8 +26,9 @@ from directkafka.kafka.consumer.range_task import RangeTask, ReadCount
 from directkafka.payloads.json.texts import json_texts
 from directkafka.pipeline.execution.native.arrow_transform import ArrowTransform, Schemas, transformed
 from directkafka.pipeline.execution.native.dead_letters import DeadLettersOfBatch
-from directkafka.pipeline.execution.write_task import with_its_rows, without_its_rows
+from directkafka.pipeline.execution.write_task import Carried, with_its_rows, without_its_rows
 from directkafka.row_chunks import CHUNK, chunks_of
+from directkafka.row_files import RowFolder
 from directkafka.sinks.api import TaskReport, TaskWriter
 from directkafka.sinks.databases import is_json
 from directkafka.spark.read_task import read_for_spark
@@ -59,8 +61,8 @@ class RangeReport:
     reports: tuple[TaskReport, ...]
 
 
-#: A chunk of rows, or the report that they are of, with the number of chunks of each of its parts.
-Piece = bytes | tuple[RangeReport, tuple[int, ...]]
+#: Rows, or the report that they are of, with the number of pieces of rows of each of its parts.
+Piece = Carried | tuple[RangeReport, tuple[int, ...]]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -77,6 +79,7 @@ class NativeTask:
         dead_letters: sets apart what it rejects; None in a pipeline without a place for that.
         writers: which output goes to which sink's writer.
         kept: numbers of the writers whose rows are wanted as chunks, too.
+        folder: of the driver, for rows that reports hold; None where it may be on another machine.
         notes: sign errors on their way to the driver.
     """
 
@@ -86,6 +89,7 @@ class NativeTask:
     writers: tuple[tuple[str, TaskWriter], ...]
     dead_letters: DeadLettersOfBatch | None = None
     kept: tuple[int, ...] = ()
+    folder: Path | None = None
     notes: Notes = field(default_factory=Notes.of_this_process)
 
     def __call__(self, batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
@@ -95,7 +99,7 @@ class NativeTask:
                 with self.notes.signing():
                     for chunk_or_report in self._range(number):
                         if isinstance(chunk_or_report, RangeReport):
-                            yield from (_row(OF_REPORT, pickle.dumps(piece)) for piece in _pieces(chunk_or_report))
+                            yield from (_row(OF_REPORT, pickle.dumps(piece)) for piece in self._pieces(chunk_or_report))
                         else:
                             yield _row(*chunk_or_report)
 
@@ -105,7 +109,7 @@ class NativeTask:
             with self.notes.signing():
                 for report in self._range(number):
                     assert isinstance(report, RangeReport), "nothing is kept"
-                    yield from _pieces(report)
+                    yield from self._pieces(report)
 
     def _range(self, number: int) -> Iterator[tuple[int, bytes] | RangeReport]:
         """Chunks of what is kept, and at last the report."""
@@ -126,6 +130,16 @@ class NativeTask:
         if not rows.is_at_end:
             raise RangeNotReadError(ranges=(str(self.tasks[number].range),))
         yield RangeReport(number=number, read=rows.read, reports=reports)
+
+    def _pieces(self, report: RangeReport) -> Iterator[Piece]:
+        """The rows that a report holds, piece by piece, so that nothing copies all of them at once; then the rest."""
+        bare, counts = [], []
+        for task_report in report.reports:
+            without_rows, rows = without_its_rows(task_report, self.folder)
+            yield from rows
+            bare.append(without_rows)
+            counts.append(len(rows))
+        yield replace(report, reports=tuple(bare)), tuple(counts)
 
     def _kept_of(self, outputs: Outputs) -> Iterator[tuple[int, bytes]]:
         for number in self.kept:
@@ -307,35 +321,25 @@ def _row(writer: int, content: bytes) -> pa.RecordBatch:
     return pa.RecordBatch.from_arrays(columns, [WRITER, CHUNK])
 
 
-def _pieces(report: RangeReport) -> Iterator[Piece]:
-    """The rows that a report holds, chunk by chunk, so that nothing on its way copies all of them at once; the rest."""
-    bare, counts = [], []
-    for task_report in report.reports:
-        without_rows, chunks = without_its_rows(task_report)
-        yield from chunks
-        bare.append(without_rows)
-        counts.append(len(chunks))
-    yield replace(report, reports=tuple(bare)), tuple(counts)
-
-
-def range_reports(pieces: Iterable[Piece]) -> list[RangeReport]:
+def range_reports(pieces: Iterable[Piece], folder: RowFolder | None = None) -> list[RangeReport]:
     """What the tasks of a job have reported, in the order of the ranges; a range that was done twice counts once.
 
     Args:
         pieces: that :class:`NativeTask` gave, those of a report one behind the other.
+        folder: where the tasks have left rows.
     """
     reports_by_number: dict[int, RangeReport] = {}
-    chunks: list[bytes] = []
+    rows: list[Carried] = []
     for piece in pieces:
-        if isinstance(piece, bytes):
-            chunks.append(piece)
+        if not isinstance(piece, tuple):
+            rows.append(piece)
             continue
         report, counts = piece
-        coming = iter(chunks)
+        coming = iter(rows)
         reports = (
-            with_its_rows(bare, list(itertools.islice(coming, count)))
+            with_its_rows(bare, list(itertools.islice(coming, count)), folder)
             for bare, count in zip(report.reports, counts, strict=True)
         )
         reports_by_number[report.number] = replace(report, reports=tuple(reports))
-        chunks = []
+        rows = []
     return [reports_by_number[number] for number in sorted(reports_by_number)]

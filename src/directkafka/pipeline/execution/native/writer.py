@@ -47,10 +47,12 @@ from directkafka.pipeline.execution.output_writer import schema_for
 from directkafka.pipeline.execution.rejection import DEAD_LETTERS
 from directkafka.pipeline.execution.routes import Route
 from directkafka.pipeline.execution.second_phases import Part, finish_parts
+from directkafka.pipeline.execution.session import row_folder
 from directkafka.pipeline.execution.transform import Transform
 from directkafka.pipeline.run_writers import RunWriters
 from directkafka.planning.placement import task_count
 from directkafka.row_chunks import CHUNK
+from directkafka.row_files import RowFolder
 from directkafka.sinks.api import BatchAttempt, TaskWriter
 from directkafka.sinks.databases import is_json
 from directkafka.spark.dataframe import arrow_schema, map_in_arrow, records_frame
@@ -180,18 +182,19 @@ class NativeWriter:
     ) -> tuple[list[Part], dict[str, ReadCount]]:
         """Run the job; the parts of the batch, and how much was read of each topic."""
         kept = [number for number, route in enumerate(wanted) if id(route.sink) in self._large]
-        task, count = self._task(name, tasks, wanted, kept), self._task_count(tasks, wanted)
+        folder = row_folder(self._session)
+        task, count = self._task(name, tasks, wanted, kept, folder), self._task_count(tasks, wanted)
         frame: DataFrame | None = None
         if kept:
             numbers = self._session.range(0, len(tasks), 1, count)
             frame = keeper.keep(map_in_arrow(numbers, task, NATIVE_ROWS))
             rows = frame.where(f.col(WRITER) == OF_REPORT).toArrow()
-            ranges = range_reports(map(pickle.loads, rows.column(CHUNK).to_pylist()))
+            ranges = range_reports(map(pickle.loads, rows.column(CHUNK).to_pylist()), folder)
         else:
             # No DataFrame: it would copy the reports into the JVM's rows and back to Arrow, and takes longer to plan.
             reports = carried(task.reports, self._session.sparkContext)
             ranges_alone = self._session.sparkContext.parallelize(range(len(tasks)), count)
-            ranges = range_reports(ranges_alone.mapPartitions(reports).collect())
+            ranges = range_reports(ranges_alone.mapPartitions(reports).collect(), folder)
         self._prove_read(tasks, ranges)
         parts = []
         for number, route in enumerate(wanted):
@@ -204,7 +207,12 @@ class NativeWriter:
         )
 
     def _task(
-        self, name: BatchAttempt, tasks: Sequence[RangeTask], wanted: Sequence[Route], kept: Sequence[int]
+        self,
+        name: BatchAttempt,
+        tasks: Sequence[RangeTask],
+        wanted: Sequence[Route],
+        kept: Sequence[int],
+        folder: RowFolder | None,
     ) -> NativeTask:
         """What the tasks run."""
         # The driver gets the rows that all ranges hold for all sinks at once, so they share the limit.
@@ -216,6 +224,7 @@ class NativeWriter:
             writers=tuple((route.output, self._writer(route, name, task_count=sharing)) for route in wanted),
             dead_letters=self._dead_letters,
             kept=tuple(kept),
+            folder=folder.path if folder else None,
         )
 
     def _task_count(self, tasks: Sequence[RangeTask], wanted: Sequence[Route]) -> int:

@@ -1,0 +1,98 @@
+"""Rows in files: read as they were written, as often as wanted, and gone with the reports."""
+
+from __future__ import annotations
+
+import gc
+import os
+import pickle
+import stat
+from pathlib import Path
+
+import pyarrow as pa
+import pytest
+
+from directkafka.errors import WorkerLostError
+from directkafka.row_files import BatchesOfFile, PiecesOfFile, RowFolder, write_batches, write_pieces
+
+BATCHES = [pa.record_batch({"id": range(start, start + 100)}) for start in (0, 100)]
+
+
+def test_pieces_are_read_as_they_were_written_as_often_as_wanted(tmp_path: Path) -> None:
+    folder = RowFolder(tmp_path)
+    pieces = PiecesOfFile(write_pieces(folder.path, [b"one", b"", b"three"]), folder)
+    assert [list(pieces), list(pieces), len(pieces)] == [[b"one", b"", b"three"]] * 2 + [3]
+    assert b"one" in pieces
+    assert b"two" not in pieces
+
+
+def test_batches_are_read_as_they_were_written_as_often_as_wanted(tmp_path: Path) -> None:
+    folder = RowFolder(tmp_path)
+    batches = BatchesOfFile(write_batches(folder.path, BATCHES), folder)
+    assert [list(batches), list(batches), len(batches)] == [BATCHES, BATCHES, 2]
+    assert BATCHES[1] in batches
+    assert BATCHES[1].slice(1) not in batches
+
+
+def test_nobody_else_may_read_them(tmp_path: Path) -> None:
+    assert stat.S_IMODE(RowFolder(tmp_path).path.stat().st_mode) == stat.S_IRWXU
+
+
+def test_the_folder_goes_with_the_last_report_and_with_what_lost_tasks_have_left_there(tmp_path: Path) -> None:
+    folder = RowFolder(tmp_path)
+    reports = [BatchesOfFile(write_batches(folder.path, BATCHES), folder) for _ in range(2)]
+    write_pieces(folder.path, [b"of a task that was lost"])
+    del folder
+    reports.pop()
+    gc.collect()
+    assert len(list(tmp_path.glob("*/*"))) == 3
+    rows = next(iter(reports.pop()))
+    gc.collect()
+    assert list(tmp_path.iterdir()) == []
+    # What was read of it can be used all the same.
+    assert rows == BATCHES[0]
+
+
+def test_another_process_reads_the_file_and_does_not_take_it_away(tmp_path: Path) -> None:
+    folder = RowFolder(tmp_path)
+    sent = pickle.dumps(BatchesOfFile(write_batches(folder.path, BATCHES), folder))
+    assert len(sent) < 500
+    received = pickle.loads(sent)
+    assert list(received) == BATCHES
+    del received
+    gc.collect()
+    assert list(pickle.loads(sent)) == BATCHES
+
+
+@pytest.mark.skipif(not hasattr(os, "fork"), reason="a system without fork")
+def test_a_child_that_the_driver_has_forked_does_not_take_the_folder_away(tmp_path: Path) -> None:
+    folder = RowFolder(tmp_path)
+    child = os.fork()
+    if not child:
+        del folder
+        gc.collect()
+        os._exit(0)
+    assert os.waitpid(child, 0)[1] == 0
+    assert folder.path.is_dir()
+
+
+def test_a_file_that_is_not_written_to_its_end_is_not_left(tmp_path: Path) -> None:
+    with pytest.raises(TypeError):
+        write_pieces(tmp_path, [b"one", None])  # type: ignore[list-item]
+    assert list(tmp_path.iterdir()) == []
+    with pytest.raises(FileNotFoundError):
+        write_pieces(tmp_path / "gone", [b"one"])
+
+
+@pytest.mark.parametrize("kept", [None, 4])
+def test_rows_that_somebody_has_removed_or_cut_are_a_lost_worker_s(tmp_path: Path, kept: int | None) -> None:
+    """So the batch is done again."""
+    pieces, batches = write_pieces(tmp_path, [b"one", b"three"]), write_batches(tmp_path, BATCHES)
+    for file in (pieces, batches):
+        if kept is None:
+            Path(file.path).unlink()
+        else:
+            os.truncate(file.path, kept)
+    with pytest.raises(WorkerLostError, match=rf"{pieces.path} cannot be read"):
+        list(PiecesOfFile(pieces))
+    with pytest.raises(WorkerLostError, match=rf"{batches.path} cannot be read"):
+        list(BatchesOfFile(batches))
