@@ -11,42 +11,75 @@ killed leaves is removed when the next one starts (:mod:`directkafka.spark.priva
 
 from __future__ import annotations
 
+import errno
+import logging
 import os
 import shutil
 import tempfile
+import threading
 import uuid
 import weakref
 from collections.abc import Collection, Iterator, Sequence
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any
+from typing import Any, Final
 
 import pyarrow as pa
 
 from directkafka.errors import WorkerLostError
 
+log = logging.getLogger("directkafka.pipeline")
+
+#: With less room than this, rows are not put into files: what else needs the disk should have it.
+_FREE_BYTES_MIN: Final = 1024 * 1024 * 1024
+
+#: Set for the rest of the process once files cannot be read.
+_given_up = threading.Event()
+
+
+def give_up_files(reason: str) -> None:
+    """Have rows of this process's tasks carried by the JVM from now on: where one file cannot be read, more may not."""
+    if not _given_up.is_set():
+        log.warning("from now on Spark's JVM carries rows from tasks to the driver, since %s", reason)
+    _given_up.set()
+
 
 class RowFolder:
-    """A folder for files of rows; removed when nothing refers to this object any more.
+    """A folder for files of rows; removed when nothing refers to this object any more, or by :meth:`remove`.
 
     Args:
         parent: the driver's own folder.
 
     Attributes:
         path: of the folder.
+
+    Raises:
+        OSError: it cannot be made, or there is little room.
     """
 
     def __init__(self, parent: Path) -> None:
+        if _given_up.is_set() or shutil.disk_usage(parent).free < _FREE_BYTES_MIN:
+            raise OSError(errno.ENOSPC, "rows are not put into files")
         self.path = Path(tempfile.mkdtemp(prefix="rows-", dir=parent))
+        self._finalizer = weakref.finalize(self, _remove, self.path, os.getpid())
         # At the end of the process its parent goes.
-        weakref.finalize(self, _remove, self.path, os.getpid()).atexit = False
+        self._finalizer.atexit = False
+
+    def remove(self) -> None:
+        """Remove it now: nobody will read what is in it."""
+        self._finalizer()
 
 
 def _remove(folder: Path, owner: int) -> None:
     # A child that the driver has forked lets go of its copy as well.
-    if os.getpid() == owner:
-        shutil.rmtree(folder, ignore_errors=True)
+    if os.getpid() != owner:
+        return
+    gone = folder.with_name(f"gone-{folder.name}")
+    # First of all a task that comes late must not find it: a file that it puts there meanwhile would keep the folder.
+    with suppress(OSError):
+        folder.rename(gone)
+    shutil.rmtree(gone, ignore_errors=True)
 
 
 @dataclass(frozen=True, slots=True)
@@ -55,11 +88,13 @@ class RowFile:
 
     Attributes:
         path: of the file.
-        sizes: lengths of its pieces, where it has rows in a store's own bytes; none where it is a stream of Arrow's.
+        sizes: lengths of its pieces, where it has rows in a store's own bytes.
+        batch_count: of its batches, where it is a stream of Arrow's.
     """
 
     path: str
     sizes: tuple[int, ...] = ()
+    batch_count: int = 0
 
 
 def write_pieces(folder: Path, pieces: Sequence[bytes]) -> RowFile:
@@ -91,7 +126,7 @@ def write_batches(folder: Path, batches: Sequence[pa.RecordBatch]) -> RowFile:
     ):
         for batch in batches:
             stream.write_batch(batch)
-    return RowFile(str(path))
+    return RowFile(str(path), batch_count=len(batches))
 
 
 @contextmanager
@@ -117,7 +152,7 @@ class PiecesOfFile(Collection[bytes]):
 
     Attributes:
         file: as :func:`write_pieces` made it.
-        folder: keeps the file where it is.
+        folder: keeps the file where it is; not pickled.
     """
 
     file: RowFile
@@ -137,6 +172,9 @@ class PiecesOfFile(Collection[bytes]):
     def __contains__(self, piece: object) -> bool:
         return any(piece == each for each in self)
 
+    def __reduce__(self) -> tuple[type[PiecesOfFile], tuple[RowFile]]:
+        return PiecesOfFile, (self.file,)
+
 
 @dataclass(frozen=True, slots=True)
 class BatchesOfFile(Collection[pa.RecordBatch]):
@@ -151,11 +189,17 @@ class BatchesOfFile(Collection[pa.RecordBatch]):
     folder: RowFolder | None = field(default=None, compare=False, repr=False)
 
     def __iter__(self) -> Iterator[pa.RecordBatch]:
+        read_count = 0
         with _told_if_gone(self.file), pa.memory_map(self.file.path) as source:
-            yield from pa.ipc.open_stream(source)
+            for batch in pa.ipc.open_stream(source):
+                read_count += 1
+                yield batch
+            # A stream that is cut between two batches seems to be whole.
+            if read_count != self.file.batch_count:
+                raise OSError(f"it has {read_count} batches of {self.file.batch_count}")
 
     def __len__(self) -> int:
-        return sum(1 for _ in self)
+        return self.file.batch_count
 
     def __contains__(self, batch: object) -> bool:
         return any(batch == each for each in self)

@@ -3,16 +3,22 @@
 from __future__ import annotations
 
 import gc
+import logging
 import os
 import pickle
 import stat
+import subprocess
+import sys
+import threading
+from dataclasses import replace
 from pathlib import Path
 
 import pyarrow as pa
 import pytest
 
+from directkafka import row_files
 from directkafka.errors import WorkerLostError
-from directkafka.row_files import BatchesOfFile, PiecesOfFile, RowFolder, write_batches, write_pieces
+from directkafka.row_files import BatchesOfFile, PiecesOfFile, RowFolder, give_up_files, write_batches, write_pieces
 
 BATCHES = [pa.record_batch({"id": range(start, start + 100)}) for start in (0, 100)]
 
@@ -54,13 +60,17 @@ def test_the_folder_goes_with_the_last_report_and_with_what_lost_tasks_have_left
 
 def test_another_process_reads_the_file_and_does_not_take_it_away(tmp_path: Path) -> None:
     folder = RowFolder(tmp_path)
-    sent = pickle.dumps(BatchesOfFile(write_batches(folder.path, BATCHES), folder))
-    assert len(sent) < 500
-    received = pickle.loads(sent)
-    assert list(received) == BATCHES
-    del received
-    gc.collect()
-    assert list(pickle.loads(sent)) == BATCHES
+    sent = pickle.dumps(
+        [
+            BatchesOfFile(write_batches(folder.path, BATCHES), folder),
+            PiecesOfFile(write_pieces(folder.path, [b"one"]), folder),
+        ]
+    )
+    assert b"RowFolder" not in sent
+    program = "import pickle, sys; print(*(len(list(each)) for each in pickle.load(sys.stdin.buffer)))"
+    for _ in range(2):
+        done = subprocess.run([sys.executable, "-c", program], input=sent, capture_output=True, check=True)
+        assert done.stdout.split() == [b"2", b"1"]
 
 
 @pytest.mark.skipif(not hasattr(os, "fork"), reason="a system without fork")
@@ -78,9 +88,42 @@ def test_a_child_that_the_driver_has_forked_does_not_take_the_folder_away(tmp_pa
 def test_a_file_that_is_not_written_to_its_end_is_not_left(tmp_path: Path) -> None:
     with pytest.raises(TypeError):
         write_pieces(tmp_path, [b"one", None])  # type: ignore[list-item]
+    with pytest.raises(pa.ArrowInvalid):
+        write_batches(tmp_path, [BATCHES[0], BATCHES[0].rename_columns(["other"])])
     assert list(tmp_path.iterdir()) == []
+
+
+def test_a_late_task_finds_no_folder_and_leaves_nothing(tmp_path: Path) -> None:
+    folder = RowFolder(tmp_path)
+    folder.remove()
     with pytest.raises(FileNotFoundError):
-        write_pieces(tmp_path / "gone", [b"one"])
+        write_pieces(folder.path, [b"one"])
+    with pytest.raises(FileNotFoundError):
+        write_batches(folder.path, BATCHES)
+    assert list(tmp_path.iterdir()) == []
+
+
+def test_a_stream_that_is_cut_between_two_batches_is_not_taken_for_whole(tmp_path: Path) -> None:
+    file = replace(write_batches(tmp_path, BATCHES[:1]), batch_count=2)
+    with pytest.raises(WorkerLostError, match="1 batches of 2"):
+        list(BatchesOfFile(file))
+
+
+def test_files_are_given_up_once_with_the_reason_and_where_there_is_little_room(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    monkeypatch.setattr(row_files, "_given_up", threading.Event())
+    monkeypatch.setattr(row_files, "_FREE_BYTES_MIN", 2**62)
+    with pytest.raises(OSError, match="not put into files"):
+        RowFolder(tmp_path)
+    monkeypatch.setattr(row_files, "_FREE_BYTES_MIN", 0)
+    RowFolder(tmp_path)
+    with caplog.at_level(logging.WARNING):
+        give_up_files("the first is gone")
+        give_up_files("the second is gone")
+    assert [record.getMessage().partition("since ")[2] for record in caplog.records] == ["the first is gone"]
+    with pytest.raises(OSError, match="not put into files"):
+        RowFolder(tmp_path)
 
 
 @pytest.mark.parametrize("kept", [None, 4])

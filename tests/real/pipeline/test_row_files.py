@@ -5,6 +5,7 @@ from __future__ import annotations
 import gc
 import shutil
 import sqlite3
+import threading
 from collections.abc import Callable
 from contextlib import closing
 from pathlib import Path
@@ -19,8 +20,10 @@ from tests.contract.mysql_harness import MySQLHarness
 from tests.real.pipeline.conftest import COUNT, QUERY, World
 from tests.real.pipeline.test_native import numbered
 
-from directkafka import ArrowTransform, DuckDBSink, KafkaSink, MySQLSink, PostgresSink, SQLiteSink
+from directkafka import ArrowTransform, DuckDBSink, KafkaSink, MySQLSink, PostgresSink, SQLiteSink, row_files
+from directkafka.errors import TransformError
 from directkafka.pipeline.execution import write_task
+from directkafka.pipeline.progress import BatchReport
 from directkafka.row_files import BatchesOfFile, PiecesOfFile
 from directkafka.spark.private_folder import private_folder
 
@@ -41,7 +44,8 @@ def outputs(batch: pa.RecordBatch) -> dict[str, pa.RecordBatch]:
 
 @pytest.fixture
 def files(monkeypatch: pytest.MonkeyPatch) -> list[Path]:
-    """The files that reports have named; none of them nor their folders may be there in the end."""
+    """The files that reports have named."""
+    monkeypatch.setattr(row_files, "_given_up", threading.Event())
     named: list[Path] = []
 
     def noted(kind: Any) -> Callable[..., Any]:
@@ -65,9 +69,53 @@ def assert_gone(files: list[Path]) -> None:
 
 @pytest.mark.parametrize("transform", [ArrowTransform(wide), f"SELECT *, '{TEXT}' AS text FROM ({QUERY})"])
 def test_they_come_whole_and_leave_nothing_behind(world: World, files: list[Path], transform: Any) -> None:
-    world.pipeline(transform).run()
+    folder_counts: list[int] = []
+
+    def look(_: BatchReport) -> None:
+        folder_counts.append(len(list(private_folder().glob("rows-*"))))
+
+    world.pipeline(transform, report=look).run()
     assert world.query(f"SELECT number FROM records WHERE text = '{TEXT}' ORDER BY 1") == [(n,) for n in NUMBERS]
+    # Of the batch that has just been committed, and of the one that was computed meanwhile.
+    assert len(folder_counts) == 3
+    assert max(folder_counts) <= 2
     assert_gone(files)
+
+
+def test_those_of_a_job_that_fails_do_not_wait_for_its_error_to_be_forgotten(world: World, files: list[Path]) -> None:
+    def fail(batch: pa.RecordBatch) -> pa.RecordBatch:
+        if batch.num_rows and batch.column("partition")[0].as_py() == 1:
+            raise ValueError("of this partition")
+        return wide(batch)
+
+    with pytest.raises(TransformError) as raised:
+        world.pipeline(ArrowTransform(fail)).run()
+    assert list(private_folder().glob("rows-*")) == []
+    assert "of this partition" in str(raised.value)
+    assert files == []
+
+
+def test_a_store_that_comes_second_has_its_rows_although_the_files_are_gone(
+    world: World, files: list[Path], monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    """The first store has the batch, so what is kept for the second one must not be tried again and again."""
+    apply, seen = SQLiteSink.apply, list[int]()
+
+    def cleaned_before(self: SQLiteSink, transaction: Any, batch: Any, reports: Any) -> int:
+        if not seen:
+            shutil.rmtree(files[0].parent)
+        seen.append(batch.batch_id)
+        return apply(self, transaction, batch, reports)
+
+    monkeypatch.setattr(SQLiteSink, "apply", cleaned_before)
+    sinks = [PostgresSink(world.dsn, "records"), SQLiteSink(tmp_path / "air.sqlite", "records")]
+    world.pipeline(ArrowTransform(wide), sinks=sinks).run()
+    assert seen == [1, 1, 2, 3]
+    assert world.numbers() == NUMBERS
+    with closing(sqlite3.connect(tmp_path / "air.sqlite")) as connection:
+        assert [row[0] for row in connection.execute("SELECT number FROM records ORDER BY 1").fetchall()] == NUMBERS
+    # From the second try on, the JVM has carried them.
+    assert len({file.parent for file in files}) <= 2
 
 
 def test_every_store_that_is_given_rows_takes_them_out_of_files(

@@ -151,10 +151,10 @@ class OutputWriter:
             output = output.withColumn(PART, f.spark_partition_id()).coalesce(writers_max)
         # No more tasks than this write, unless the transform itself repartitions into more.
         task_count = max(range_count, int(self._session.conf.get("spark.sql.shuffle.partitions") or 1))
-        folder = row_folder(self._session)
-        task = WriteTask(self._writer(name, task_count=task_count), folder.path if folder else None)
-        # Reports may carry rows: as Arrow they come to the driver in half the time that Row objects take.
-        return reports_of(map_in_arrow(output, task, "report binary").toArrow(), folder)
+        with row_folder(self._session) as folder:
+            task = WriteTask(self._writer(name, task_count=task_count), folder.path if folder else None)
+            # Reports may carry rows: as Arrow they come to the driver in half the time that Row objects take.
+            return reports_of(map_in_arrow(output, task, "report binary").toArrow(), folder)
 
     def _writer(self, name: BatchAttempt, *, task_count: int) -> TaskWriter:
         return self.sink.task_writer(name, self.schema, task_count=task_count)

@@ -155,12 +155,22 @@ def application_setting(session: SparkSession, setting: str) -> str | None:
     return session.sparkContext._conf.get(setting)
 
 
-def row_folder(session: SparkSession) -> RowFolder | None:
-    """A folder for rows on their way from tasks to the driver; None where it cannot be made, or tasks run elsewhere."""
+@contextmanager
+def row_folder(session: SparkSession) -> Iterator[RowFolder | None]:
+    """A folder for rows on their way from tasks to the driver; None where it cannot be made, or tasks run elsewhere.
+
+    If the job in this block fails it is removed; else it goes with the reports.
+    """
+    folder = None
     if is_local(session.sparkContext.master or ""):
         with suppress(OSError):
-            return RowFolder(private_folder())
-    return None
+            folder = RowFolder(private_folder())
+    try:
+        yield folder
+    except BaseException:
+        if folder is not None:
+            folder.remove()
+        raise
 
 
 def is_classic(frame: DataFrame) -> bool:

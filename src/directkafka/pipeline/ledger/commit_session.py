@@ -14,7 +14,7 @@ from dataclasses import replace
 from types import MappingProxyType
 from typing import TYPE_CHECKING, TypeVar
 
-from directkafka.errors import RowCountError
+from directkafka.errors import RowCountError, WorkerLostError
 from directkafka.fault_points import fault_point
 from directkafka.kafka.consumer.range_task import ReadCount
 from directkafka.offsets import OffsetRange, PartitionProgress, to_nested, total_count
@@ -24,6 +24,7 @@ from directkafka.pipeline.ledger.store_group import Ledgers
 from directkafka.pipeline.progress import BatchReport, Reporter, Stopwatch
 from directkafka.pipeline.status import PipelineStatus
 from directkafka.planning.reset_target import RowsPolicy
+from directkafka.row_files import give_up_files
 from directkafka.sinks.api import BatchAttempt, LedgerEntry
 from directkafka.sinks.ledger import records_set_apart, schema_ids, with_notes
 from directkafka.sinks.record_rows import RecordDeletionSink, RecordRows
@@ -138,8 +139,11 @@ class CommitSession:
                 writes = () if written is None else written.for_store(ledger.store)
                 own = replace(entry, progress=with_own_origins(entry.progress, ledger.entry))
                 ledger.entry = ledger.store.commit(own, previous=ledger.entry, writes=writes)
-        except RowCountError:  # what is staged is gone: the rows must be written again
+        except (RowCountError, WorkerLostError) as error:
+            # What is staged, or in a file, is gone: the rows must be written again.
             self._pending = None if keeps else self._pending
+            if isinstance(error, WorkerLostError):
+                give_up_files(error.cause)
             raise
         if keeps:
             self._pending = None

@@ -41,7 +41,10 @@ def test_pyspark_s_account_of_a_failed_query_goes_where_spark_s_output_does(
     assert "to the terminal again" in capsys.readouterr().err
 
 
-@pytest.mark.parametrize(("master", "is_alone"), [("local", True), ("local[*]", True), ("spark://host:7077", False)])
+@pytest.mark.parametrize(
+    ("master", "is_alone"),
+    [("local", True), ("local[*]", True), ("local-cluster[2,1,1024]", False), ("spark://host:7077", False)],
+)
 def test_nothing_listens_for_others_where_nobody_else_takes_part(
     master: str, is_alone: bool, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -3,13 +3,15 @@
 from __future__ import annotations
 
 import logging
+import threading
 from collections.abc import Iterable
 from types import SimpleNamespace
 from typing import Any
 
 import pytest
 
-from directkafka.errors import RowCountError, StoreUnavailableError
+from directkafka import row_files
+from directkafka.errors import DirectKafkaError, RowCountError, StoreUnavailableError, WorkerLostError
 from directkafka.offsets import PartitionProgress
 from directkafka.pipeline.ledger.commit_session import CommitSession
 from directkafka.sinks.api import LedgerEntry
@@ -93,11 +95,21 @@ def test_rows_that_went_with_a_transaction_are_written_again(session: CommitSess
     assert session.kept(session.entry(5, "l"), {"b"}) is None
 
 
-def test_rows_whose_number_was_wrong_are_not_kept(session: CommitSession, ledgers: FakeLedgers) -> None:
-    ledgers.fails = [RowCountError(store="b", sink="s", reported=2, found=1)]
-    with pytest.raises(RowCountError):
+@pytest.mark.parametrize(
+    "error",
+    [RowCountError(store="b", sink="s", reported=2, found=1), WorkerLostError(cause="its file is gone")],
+    ids=["number", "file"],
+)
+def test_rows_whose_number_was_wrong_or_whose_file_is_gone_are_not_kept(
+    session: CommitSession, ledgers: FakeLedgers, error: DirectKafkaError, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(row_files, "_given_up", threading.Event())
+    ledgers.fails = [error]
+    with pytest.raises(type(error)):
         session.commit(session.entry(5, "l"), written())
     assert session.kept(session.entry(5, "l"), {"b"}) is None
+    # Where one file cannot be read, the next one may not be either.
+    assert row_files._given_up.is_set() is isinstance(error, WorkerLostError)
 
 
 def test_rows_that_are_not_for_another_try_leave_what_is_kept(session: CommitSession, ledgers: FakeLedgers) -> None:

@@ -182,19 +182,19 @@ class NativeWriter:
     ) -> tuple[list[Part], dict[str, ReadCount]]:
         """Run the job; the parts of the batch, and how much was read of each topic."""
         kept = [number for number, route in enumerate(wanted) if id(route.sink) in self._large]
-        folder = row_folder(self._session)
-        task, count = self._task(name, tasks, wanted, kept, folder), self._task_count(tasks, wanted)
-        frame: DataFrame | None = None
-        if kept:
-            numbers = self._session.range(0, len(tasks), 1, count)
-            frame = keeper.keep(map_in_arrow(numbers, task, NATIVE_ROWS))
-            rows = frame.where(f.col(WRITER) == OF_REPORT).toArrow()
-            ranges = range_reports(map(pickle.loads, rows.column(CHUNK).to_pylist()), folder)
-        else:
-            # No DataFrame: it would copy the reports into the JVM's rows and back to Arrow, and takes longer to plan.
-            reports = carried(task.reports, self._session.sparkContext)
-            ranges_alone = self._session.sparkContext.parallelize(range(len(tasks)), count)
-            ranges = range_reports(ranges_alone.mapPartitions(reports).collect(), folder)
+        with row_folder(self._session) as folder:
+            task, count = self._task(name, tasks, wanted, kept, folder), self._task_count(tasks, wanted)
+            frame: DataFrame | None = None
+            if kept:
+                numbers = self._session.range(0, len(tasks), 1, count)
+                frame = keeper.keep(map_in_arrow(numbers, task, NATIVE_ROWS))
+                rows = frame.where(f.col(WRITER) == OF_REPORT).toArrow()
+                ranges = range_reports(map(pickle.loads, rows.column(CHUNK).to_pylist()), folder)
+            else:
+                # No DataFrame: it would copy reports into the JVM's rows and back to Arrow, and takes longer to plan.
+                reports = carried(task.reports, self._session.sparkContext)
+                ranges_alone = self._session.sparkContext.parallelize(range(len(tasks)), count)
+                ranges = range_reports(ranges_alone.mapPartitions(reports).collect(), folder)
         self._prove_read(tasks, ranges)
         parts = []
         for number, route in enumerate(wanted):

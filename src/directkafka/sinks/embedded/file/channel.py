@@ -1,6 +1,7 @@
 """Python values over a socket, between a driver and its process for files; Arrow's batches are not copied into pickles.
 
-The rows of tasks' reports come as chunks, bytes of the pickle (:class:`~directkafka.row_chunks.BatchesOfChunk`).
+The rows of tasks' reports come as chunks, which are bytes of the pickle, or as the name of a file
+(:class:`~directkafka.row_chunks.BatchesOfChunk`, :class:`~directkafka.row_files.BatchesOfFile`).
 
 A message: the number of its parts, the length of each (64 bits), a pickle, and the buffers that the pickle names.
 """
