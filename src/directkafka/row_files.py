@@ -1,17 +1,16 @@
-"""Files of rows: the way of rows from tasks to a driver on the same machine, past the JVM.
+"""Files of rows, by which tasks give rows to a driver on the same machine without the JVM.
 
 Rows that a task holds go to the driver with its report. From another machine the JVM carries them, as chunks
 (:mod:`directkafka.row_chunks`): they are compressed, and copied by Spark several times. On one machine a task writes
 them to a file as they are, and the report names the file.
 
-The files of one try of a batch lie in a folder of the driver's, which is its user's alone. It is removed when nothing
-refers to the reports any more, with what tasks have left there whose reports did not arrive. What a driver that was
-killed leaves is removed when the next one starts (:mod:`directkafka.spark.private_folder`).
+Each job has a folder for its files, inside the driver's private folder. It is removed when no report refers to it any
+more, together with files whose reports did not arrive. If a driver is killed, the next driver of the same user with the
+same temporary folder removes its files (:mod:`directkafka.spark.private_folder`).
 """
 
 from __future__ import annotations
 
-import errno
 import logging
 import os
 import shutil
@@ -23,47 +22,47 @@ from collections.abc import Collection, Iterator, Sequence
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any, Final
+from typing import Any, Final, TypeVar
 
 import pyarrow as pa
 
-from directkafka.errors import WorkerLostError
+from directkafka.errors import RowFileError
 
 log = logging.getLogger("directkafka.pipeline")
 
 #: With less room than this, rows are not put into files: what else needs the disk should have it.
 _FREE_BYTES_MIN: Final = 1024 * 1024 * 1024
 
-#: Set for the rest of the process once files cannot be read.
+#: Set when a file could not be read; from then on this process makes no folder for files of rows.
 _given_up = threading.Event()
 
+Rows = TypeVar("Rows")
 
-def give_up_files(reason: str) -> None:
-    """Have rows of this process's tasks carried by the JVM from now on: where one file cannot be read, more may not."""
+
+def give_up_files(error: RowFileError) -> None:
+    """Write no more files of rows in this process; the JVM carries the rows. The next file might be unreadable too."""
     if not _given_up.is_set():
-        log.warning("from now on Spark's JVM carries rows from tasks to the driver, since %s", reason)
+        log.warning("from now on Spark's JVM carries the rows of tasks to the driver: %s", error)
     _given_up.set()
 
 
 class RowFolder:
-    """A folder for files of rows; removed when nothing refers to this object any more, or by :meth:`remove`.
+    """A folder for the files of a job; removed when nothing refers to this object any more, or by :meth:`remove`.
 
     Args:
-        parent: the driver's own folder.
+        parent: the driver's private folder.
 
     Attributes:
         path: of the folder.
 
     Raises:
-        OSError: it cannot be made, or there is little room.
+        OSError: it cannot be made.
     """
 
     def __init__(self, parent: Path) -> None:
-        if _given_up.is_set() or shutil.disk_usage(parent).free < _FREE_BYTES_MIN:
-            raise OSError(errno.ENOSPC, "rows are not put into files")
         self.path = Path(tempfile.mkdtemp(prefix="rows-", dir=parent))
         self._finalizer = weakref.finalize(self, _remove, self.path, os.getpid())
-        # At the end of the process its parent goes.
+        # At the end of the process the parent folder is removed as a whole.
         self._finalizer.atexit = False
 
     def remove(self) -> None:
@@ -71,12 +70,30 @@ class RowFolder:
         self._finalizer()
 
 
+def new_row_folder(parent: Path) -> RowFolder | None:
+    """A folder for the files of a job.
+
+    Args:
+        parent: the driver's private folder.
+
+    Returns:
+        None where the JVM has to carry the rows: the disk has little room, the folder cannot be made, or files were
+        given up.
+    """
+    if _given_up.is_set():
+        return None
+    with suppress(OSError):
+        if shutil.disk_usage(parent).free >= _FREE_BYTES_MIN:
+            return RowFolder(parent)
+    return None
+
+
 def _remove(folder: Path, owner: int) -> None:
-    # A child that the driver has forked lets go of its copy as well.
+    # A forked child drops its copy of the object too. That must not remove the driver's folder.
     if os.getpid() != owner:
         return
     gone = folder.with_name(f"gone-{folder.name}")
-    # First of all a task that comes late must not find it: a file that it puts there meanwhile would keep the folder.
+    # Renamed first. Otherwise: rmtree() lists the folder; a late task adds a file; the folder is not empty, and stays.
     with suppress(OSError):
         folder.rename(gone)
     shutil.rmtree(gone, ignore_errors=True)
@@ -88,8 +105,8 @@ class RowFile:
 
     Attributes:
         path: of the file.
-        sizes: lengths of its pieces, where it has rows in a store's own bytes.
-        batch_count: of its batches, where it is a stream of Arrow's.
+        sizes: of a file with a store's own bytes: the length of each piece of them.
+        batch_count: of a file in Arrow's stream format: how many batches it has.
     """
 
     path: str
@@ -97,20 +114,19 @@ class RowFile:
     batch_count: int = 0
 
 
-def write_pieces(folder: Path, pieces: Sequence[bytes]) -> RowFile:
-    """Write rows in a store's own bytes.
+def write_encoded(folder: Path, encoded: Sequence[bytes]) -> RowFile:
+    """Write rows in a store's own bytes, in pieces.
 
     Raises:
         OSError: there is no room, or the folder is gone. Nothing is left then.
     """
-    with _made(folder) as path, path.open("xb", buffering=0) as file:
-        for piece in pieces:
-            _write_all(file, piece)
-    return RowFile(str(path), tuple(map(len, pieces)))
+    with _new_path(folder) as path, path.open("xb") as file:
+        file.writelines(encoded)
+    return RowFile(str(path), sizes=tuple(map(len, encoded)))
 
 
 def write_batches(folder: Path, batches: Sequence[pa.RecordBatch]) -> RowFile:
-    """Write rows as a stream of Arrow's.
+    """Write rows in Arrow's stream format.
 
     Args:
         folder: where.
@@ -120,7 +136,7 @@ def write_batches(folder: Path, batches: Sequence[pa.RecordBatch]) -> RowFile:
         OSError: there is no room, or the folder is gone. Nothing is left then.
     """
     with (
-        _made(folder) as path,
+        _new_path(folder) as path,
         pa.OSFile(str(path), "wb") as file,
         pa.ipc.new_stream(file, batches[0].schema) as stream,
     ):
@@ -130,8 +146,8 @@ def write_batches(folder: Path, batches: Sequence[pa.RecordBatch]) -> RowFile:
 
 
 @contextmanager
-def _made(folder: Path) -> Iterator[Path]:
-    """The path of a new file, which is removed where it is not written to its end."""
+def _new_path(folder: Path) -> Iterator[Path]:
+    """A path for a new file. If the block raises, the file is removed."""
     path = folder / uuid.uuid4().hex
     try:
         yield path
@@ -140,26 +156,34 @@ def _made(folder: Path) -> Iterator[Path]:
         raise
 
 
-def _write_all(file: Any, piece: bytes) -> None:
-    left = memoryview(piece)
-    while left:
-        left = left[file.write(left) :]
-
-
 @dataclass(frozen=True, slots=True)
-class PiecesOfFile(Collection[bytes]):
-    """The pieces of a file, read when they are asked for.
+class _OfFile(Collection[Rows]):
+    """Rows in a file, read when they are asked for.
+
+    Pickled, this is only the file's path: the other process reads the file.
 
     Attributes:
-        file: as :func:`write_pieces` made it.
-        folder: keeps the file where it is; not pickled.
+        file: with the rows.
+        folder: held so that it is not removed while these rows may be read; not pickled.
     """
 
     file: RowFile
     folder: RowFolder | None = field(default=None, compare=False, repr=False)
 
+    def __contains__(self, rows: object) -> bool:
+        return any(rows == each for each in self)
+
+    def __reduce__(self) -> tuple[type[Any], tuple[RowFile]]:
+        return type(self), (self.file,)
+
+
+class EncodedOfFile(_OfFile[bytes]):
+    """The pieces that :func:`write_encoded` was given."""
+
+    __slots__ = ()
+
     def __iter__(self) -> Iterator[bytes]:
-        with _told_if_gone(self.file), Path(self.file.path).open("rb") as file:
+        with _unreadable_told(self.file), Path(self.file.path).open("rb") as file:
             for size in self.file.sizes:
                 piece = file.read(size)
                 if len(piece) != size:
@@ -169,28 +193,15 @@ class PiecesOfFile(Collection[bytes]):
     def __len__(self) -> int:
         return len(self.file.sizes)
 
-    def __contains__(self, piece: object) -> bool:
-        return any(piece == each for each in self)
 
-    def __reduce__(self) -> tuple[type[PiecesOfFile], tuple[RowFile]]:
-        return PiecesOfFile, (self.file,)
+class BatchesOfFile(_OfFile[pa.RecordBatch]):
+    """The batches that :func:`write_batches` was given."""
 
-
-@dataclass(frozen=True, slots=True)
-class BatchesOfFile(Collection[pa.RecordBatch]):
-    """The batches of a file, read when they are asked for. Pickled, it names the file: another process reads it there.
-
-    Attributes:
-        file: as :func:`write_batches` made it.
-        folder: keeps the file where it is; not pickled.
-    """
-
-    file: RowFile
-    folder: RowFolder | None = field(default=None, compare=False, repr=False)
+    __slots__ = ()
 
     def __iter__(self) -> Iterator[pa.RecordBatch]:
         read_count = 0
-        with _told_if_gone(self.file), pa.memory_map(self.file.path) as source:
+        with _unreadable_told(self.file), pa.memory_map(self.file.path) as source:
             for batch in pa.ipc.open_stream(source):
                 read_count += 1
                 yield batch
@@ -201,21 +212,15 @@ class BatchesOfFile(Collection[pa.RecordBatch]):
     def __len__(self) -> int:
         return self.file.batch_count
 
-    def __contains__(self, batch: object) -> bool:
-        return any(batch == each for each in self)
-
-    def __reduce__(self) -> tuple[type[BatchesOfFile], tuple[RowFile]]:
-        return BatchesOfFile, (self.file,)
-
 
 @contextmanager
-def _told_if_gone(file: RowFile) -> Iterator[None]:
-    """Tell of a file that somebody has removed or cut as of a lost worker's rows: the batch is done again.
+def _unreadable_told(file: RowFile) -> Iterator[None]:
+    """Raise the error of an unreadable file as one that has the batch done again.
 
     Raises:
-        WorkerLostError: it cannot be read.
+        RowFileError: it cannot be read.
     """
     try:
         yield
     except (OSError, pa.ArrowInvalid) as error:
-        raise WorkerLostError(cause=f"the rows that it had left in {file.path} cannot be read ({error})") from error
+        raise RowFileError(path=file.path, cause=str(error)) from error

@@ -17,6 +17,7 @@
     ├── TransformError              the user's SQL or Python failed
     ├── RangeNotReadError           a task ended before the end of its range
     ├── WorkerLostError             a Python worker or an executor died under a task
+    │   └── RowFileError            a file with a task's rows cannot be read
     └── StoreError
         ├── StoreUnavailableError   the store cannot be reached; worth another try
         ├── StoreAccessError        a wrong password, a missing right
@@ -258,6 +259,16 @@ class WorkerLostError(DirectKafkaError):
     template = (
         "a Python worker or an executor was lost while it ran a task: {cause}. Nothing was committed; the batch is "
         "done again. If it goes on, look for the kernel's out-of-memory killer in the executors' logs."
+    )
+
+
+class RowFileError(WorkerLostError):
+    """A file by which a task gave its rows to the driver cannot be read; the batch is done again."""
+
+    path: str
+    template = (
+        "the file {path}, which has rows of a task, cannot be read: {cause}. The batch is done again. If it goes on, "
+        "look for what removes files from the temporary folder."
     )
 
 

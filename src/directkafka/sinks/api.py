@@ -110,7 +110,7 @@ class TaskReport:
         staged: whether rows lie in the staging area.
         inline: the rows themselves when they were few; the driver writes them. They can be gone through more than once,
             and may be unpacked anew each time.
-        encoded: the same in the store's own bytes, so that the driver has only to send them.
+        encoded: the same in the store's own bytes, so that the driver has only to send them; then ``inline`` is empty.
         payload: what the sink's ``apply`` needs beside, such as the names of the files that rows are in.
     """
 

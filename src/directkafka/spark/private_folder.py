@@ -1,4 +1,4 @@
-"""The folder of a driver's process that is its user's alone: for settings while the JVM starts, for workers' sockets.
+"""The folder of a driver's process that is its user's alone: for settings while the JVM starts, workers' sockets, rows.
 
 It goes when the process ends. A process that is killed leaves it behind, perhaps with the settings' secrets in it; then
 it goes when the next driver of the same user starts. Which folders have no process any more is told by a lock on a file

@@ -24,7 +24,7 @@ from directkafka import ArrowTransform, DuckDBSink, KafkaSink, MySQLSink, Postgr
 from directkafka.errors import TransformError
 from directkafka.pipeline.execution import write_task
 from directkafka.pipeline.progress import BatchReport
-from directkafka.row_files import BatchesOfFile, PiecesOfFile
+from directkafka.row_files import BatchesOfFile, EncodedOfFile
 from directkafka.spark.private_folder import private_folder
 
 pytestmark = pytest.mark.real
@@ -56,9 +56,23 @@ def files(monkeypatch: pytest.MonkeyPatch) -> list[Path]:
 
         return make
 
-    for kind in (PiecesOfFile, BatchesOfFile):
+    for kind in (EncodedOfFile, BatchesOfFile):
         monkeypatch.setattr(write_task, kind.__name__, noted(kind))
     return named
+
+
+def batches_of(sink: Any, files: list[Path], monkeypatch: pytest.MonkeyPatch) -> list[int]:
+    """The batches that a kind of sink is given; before the first one, somebody removes the folder with its files."""
+    apply, seen = sink.apply, list[int]()
+
+    def cleaned_before(self: Any, transaction: Any, batch: Any, reports: Any) -> int:
+        if not seen:
+            shutil.rmtree(files[0].parent)
+        seen.append(batch.batch_id)
+        return int(apply(self, transaction, batch, reports))
+
+    monkeypatch.setattr(sink, "apply", cleaned_before)
+    return seen
 
 
 def assert_gone(files: list[Path]) -> None:
@@ -99,15 +113,7 @@ def test_a_store_that_comes_second_has_its_rows_although_the_files_are_gone(
     world: World, files: list[Path], monkeypatch: pytest.MonkeyPatch, tmp_path: Path
 ) -> None:
     """The first store has the batch, so what is kept for the second one must not be tried again and again."""
-    apply, seen = SQLiteSink.apply, list[int]()
-
-    def cleaned_before(self: SQLiteSink, transaction: Any, batch: Any, reports: Any) -> int:
-        if not seen:
-            shutil.rmtree(files[0].parent)
-        seen.append(batch.batch_id)
-        return apply(self, transaction, batch, reports)
-
-    monkeypatch.setattr(SQLiteSink, "apply", cleaned_before)
+    seen = batches_of(SQLiteSink, files, monkeypatch)
     sinks = [PostgresSink(world.dsn, "records"), SQLiteSink(tmp_path / "air.sqlite", "records")]
     world.pipeline(ArrowTransform(wide), sinks=sinks).run()
     assert seen == [1, 1, 2, 3]
@@ -148,15 +154,7 @@ def test_a_batch_whose_files_somebody_has_removed_is_done_again(
     world: World, files: list[Path], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """A cleaner of the temporary folder, for example."""
-    apply, seen = PostgresSink.apply, list[int]()
-
-    def cleaned_before(self: PostgresSink, transaction: Any, batch: Any, reports: Any) -> int:
-        if not seen:
-            shutil.rmtree(files[0].parent)
-        seen.append(batch.batch_id)
-        return apply(self, transaction, batch, reports)
-
-    monkeypatch.setattr(PostgresSink, "apply", cleaned_before)
+    seen = batches_of(PostgresSink, files, monkeypatch)
     world.pipeline(ArrowTransform(wide)).run()
     assert seen == [1, 1, 2, 3]
     assert world.numbers() == NUMBERS
@@ -169,7 +167,7 @@ def test_where_no_folder_can_be_made_the_jvm_carries_them(
     def full(*_: object) -> None:
         raise OSError(28, "No space left on device")
 
-    monkeypatch.setattr("directkafka.pipeline.execution.session.RowFolder", full)
+    monkeypatch.setattr(row_files, "RowFolder", full)
     world.pipeline(ArrowTransform(wide)).run()
     assert world.numbers() == NUMBERS
     assert files == []

@@ -21,7 +21,7 @@ from directkafka.arrow_columns import column_of
 from directkafka.errors import EnvironmentFaultError
 from directkafka.pipeline.application.spark_application import is_local, start_application
 from directkafka.pipeline.execution.executor_errors import from_executor, java_end_told, spark_is_gone
-from directkafka.row_files import RowFolder
+from directkafka.row_files import RowFolder, new_row_folder
 from directkafka.spark.dataframe import map_in_arrow
 from directkafka.spark.private_folder import private_folder
 from directkafka.version import __version__
@@ -161,10 +161,7 @@ def row_folder(session: SparkSession) -> Iterator[RowFolder | None]:
 
     If the job in this block fails it is removed; else it goes with the reports.
     """
-    folder = None
-    if is_local(session.sparkContext.master or ""):
-        with suppress(OSError):
-            folder = RowFolder(private_folder())
+    folder = new_row_folder(private_folder()) if is_local(session.sparkContext.master or "") else None
     try:
         yield folder
     except BaseException:

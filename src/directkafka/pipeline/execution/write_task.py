@@ -1,4 +1,4 @@
-"""The task that writes, as it travels to executors and back: a sink's writer, its reports, the proofs of reading."""
+"""Write tasks: a sink's writer as Spark runs it, its reports and their rows, and the proofs of reading."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from dataclasses import replace
 from itertools import groupby, pairwise
 from operator import itemgetter
 from pathlib import Path
-from typing import Final
+from typing import Final, cast
 
 import numpy as np
 import pyarrow as pa
@@ -20,7 +20,7 @@ from directkafka.errors.transport import Notes
 from directkafka.kafka.consumer.range_task import ReadCount
 from directkafka.offsets import OffsetRange
 from directkafka.row_chunks import BatchesOfChunk, DecompressedChunks, compressed, packed
-from directkafka.row_files import BatchesOfFile, PiecesOfFile, RowFile, RowFolder, write_batches, write_pieces
+from directkafka.row_files import BatchesOfFile, EncodedOfFile, RowFile, RowFolder, write_batches, write_encoded
 from directkafka.sinks.api import TaskReport, TaskWriter
 
 _Proofs = dict[tuple[str, OffsetRange], ReadCount]
@@ -28,22 +28,22 @@ _Proofs = dict[tuple[str, OffsetRange], ReadCount]
 #: Rows of a report on their way: a chunk, or the file that they are in.
 Carried = bytes | RowFile
 
-#: Of fewer bytes a file would cost more than it saves.
+#: A file for fewer bytes than this costs more than it saves.
 _FILE_BYTES_MIN: Final = 64 * 1024
 
-#: The column that says of which of the output's partitions a row is, where a task writes several.
+#: The column with the number of a row's partition in the output; only where a task writes several partitions.
 PART: Final = "directkafka_part"
 
 
 class WriteTask:
     """A function for ``mapInArrow``: one task's rows become one row, its pickled report.
 
-    Rows that have the column :data:`PART` become a report for each of its numbers, so that reports can be put into the
-    order of the partitions, which is not the one in which a task that writes several of them gets these.
+    A task may write several of the output's partitions, and gets them in any order. Its rows have the column
+    :data:`PART` then, and it gives a report for each partition. The driver sorts the reports by it.
 
     Args:
         writer: the sink's.
-        folder: of the driver, for rows that reports hold; None where it may be on another machine.
+        folder: of the driver, for files of rows; None: rows travel in the report.
     """
 
     def __init__(self, writer: TaskWriter, folder: Path | None = None) -> None:
@@ -55,9 +55,9 @@ class WriteTask:
         """Consume the task's rows; errors of ours keep their fields on the way to the driver."""
         with self._notes.signing():
             reports = [(part, self._writer(map(itemgetter(1), rows))) for part, rows in _by_part(batches)]
-            # A writer that is given nothing says so.
+            # Without rows there is no group; the driver needs a report all the same.
             reports = reports or [(0, self._writer(iter(())))]
-        pickled = [pickle.dumps((part, *without_its_rows(report, self._folder))) for part, report in reports]
+        pickled = [pickle.dumps((part, *split(report, self._folder))) for part, report in reports]
         yield pa.record_batch({"report": column_of(pickled, pa.binary())})
 
 
@@ -91,15 +91,15 @@ def _parts(batches: Iterator[pa.RecordBatch]) -> Iterator[tuple[int, pa.RecordBa
 
 def _unpickled(pickled: bytes, folder: RowFolder | None) -> tuple[int, TaskReport]:
     part, report, rows = pickle.loads(pickled)
-    return part, with_its_rows(report, rows, folder)
+    return part, joined(report, rows, folder)
 
 
-def without_its_rows(report: TaskReport, folder: Path | None = None) -> tuple[TaskReport, tuple[Carried, ...]]:
-    """A report as it travels: without the rows that it holds, and these as chunks, or the file that they are in.
+def split(report: TaskReport, folder: Path | None = None) -> tuple[TaskReport, tuple[Carried, ...]]:
+    """Split a report from its rows. The rows become chunks, or are written to a file that is named instead.
 
     Args:
         report: a task's.
-        folder: for the file; None: rows travel as chunks.
+        folder: for the file; None: chunks.
     """
     bare = replace(report, inline=(), encoded=report.encoded and replace(report.encoded, chunks=()))
     file = None if folder is None else _in_file(report, folder)
@@ -112,31 +112,33 @@ def without_its_rows(report: TaskReport, folder: Path | None = None) -> tuple[Ta
 
 def _in_file(report: TaskReport, folder: Path) -> RowFile | None:
     """The rows of a report in a file; None where they are few, or cannot be written there."""
-    pieces, batches = tuple(report.encoded.chunks) if report.encoded else (), tuple(report.inline)
-    if sum(map(len, pieces)) + sum(int(batch.nbytes) for batch in batches) < _FILE_BYTES_MIN:
+    encoded, batches = tuple(report.encoded.chunks) if report.encoded else (), tuple(report.inline)
+    if sum(map(len, encoded)) + sum(int(batch.nbytes) for batch in batches) < _FILE_BYTES_MIN:
         return None
-    # A disk that is full ends no batch, and a task whose batch is over writes for nobody.
+    # A full disk must not fail the batch. If the folder is gone, the batch has ended, and nobody reads the report.
     with suppress(OSError):
-        return write_batches(folder, batches) if batches else write_pieces(folder, pieces)
+        return write_batches(folder, batches) if report.encoded is None else write_encoded(folder, encoded)
     return None
 
 
-def with_its_rows(report: TaskReport, rows: Sequence[Carried], folder: RowFolder | None = None) -> TaskReport:
+def joined(report: TaskReport, rows: Sequence[Carried], folder: RowFolder | None = None) -> TaskReport:
     """The report with its rows, which are read or unpacked when somebody asks for them.
 
     Args:
-        report: as it came.
-        rows: that came with it.
-        folder: where tasks have left rows; it stays as long as the report.
+        report: without rows.
+        rows: that :func:`split` gave with it.
+        folder: where tasks have written files; held by the report.
     """
     if not rows:
         return report
-    chunks = tuple(each for each in rows if isinstance(each, bytes))
-    files = tuple(each for each in rows if isinstance(each, RowFile))
-    if report.encoded is not None:
-        pieces = PiecesOfFile(files[0], folder) if files else DecompressedChunks(chunks)
-        return replace(report, encoded=replace(report.encoded, chunks=pieces))
-    return replace(report, inline=BatchesOfFile(files[0], folder) if files else BatchesOfChunk(*chunks))
+    first = rows[0]
+    if report.encoded is None:
+        batches = BatchesOfFile(first, folder) if isinstance(first, RowFile) else BatchesOfChunk(first)
+        return replace(report, inline=batches)
+    if isinstance(first, RowFile):
+        return replace(report, encoded=replace(report.encoded, chunks=EncodedOfFile(first, folder)))
+    chunks = DecompressedChunks(cast("tuple[bytes, ...]", tuple(rows)))
+    return replace(report, encoded=replace(report.encoded, chunks=chunks))
 
 
 class ProofUnion(AccumulatorParam):  # type: ignore[type-arg]  # its type variable cannot name a dict's

@@ -14,7 +14,7 @@ from dataclasses import replace
 from types import MappingProxyType
 from typing import TYPE_CHECKING, TypeVar
 
-from directkafka.errors import RowCountError, WorkerLostError
+from directkafka.errors import RowCountError, RowFileError
 from directkafka.fault_points import fault_point
 from directkafka.kafka.consumer.range_task import ReadCount
 from directkafka.offsets import OffsetRange, PartitionProgress, to_nested, total_count
@@ -130,6 +130,7 @@ class CommitSession:
 
         Raises:
             StoreError: the first one that failed; later stores were not touched.
+            RowFileError: rows that were in a file are gone, and must be written again.
         """
         keeps = is_kept and written is not None
         if is_kept and written is not None:
@@ -139,11 +140,11 @@ class CommitSession:
                 writes = () if written is None else written.for_store(ledger.store)
                 own = replace(entry, progress=with_own_origins(entry.progress, ledger.entry))
                 ledger.entry = ledger.store.commit(own, previous=ledger.entry, writes=writes)
-        except (RowCountError, WorkerLostError) as error:
+        except (RowCountError, RowFileError) as error:
             # What is staged, or in a file, is gone: the rows must be written again.
             self._pending = None if keeps else self._pending
-            if isinstance(error, WorkerLostError):
-                give_up_files(error.cause)
+            if isinstance(error, RowFileError):
+                give_up_files(error)
             raise
         if keeps:
             self._pending = None

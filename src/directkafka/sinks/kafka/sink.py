@@ -181,8 +181,6 @@ class KafkaSink(KafkaConfig, Clonable):
             SchemaMismatchError: a row's topic is not there.
             RowRejectedError: a row's partition is not there.
         """
-        # They are gone through twice: for their topics, and to be written.
-        reports = [replace(report, inline=tuple(report.inline)) for report in reports]
         router = self._router(reports)
         transaction.reserve(router.partition_counts, sink=self.name)
         with translate(self._store.label, sink=self.name):

@@ -11,7 +11,7 @@ from typing import Any
 import pytest
 
 from directkafka import row_files
-from directkafka.errors import DirectKafkaError, RowCountError, StoreUnavailableError, WorkerLostError
+from directkafka.errors import DirectKafkaError, RowCountError, RowFileError, StoreUnavailableError
 from directkafka.offsets import PartitionProgress
 from directkafka.pipeline.ledger.commit_session import CommitSession
 from directkafka.sinks.api import LedgerEntry
@@ -97,7 +97,7 @@ def test_rows_that_went_with_a_transaction_are_written_again(session: CommitSess
 
 @pytest.mark.parametrize(
     "error",
-    [RowCountError(store="b", sink="s", reported=2, found=1), WorkerLostError(cause="its file is gone")],
+    [RowCountError(store="b", sink="s", reported=2, found=1), RowFileError(path="rows", cause="it is gone")],
     ids=["number", "file"],
 )
 def test_rows_whose_number_was_wrong_or_whose_file_is_gone_are_not_kept(
@@ -109,7 +109,7 @@ def test_rows_whose_number_was_wrong_or_whose_file_is_gone_are_not_kept(
         session.commit(session.entry(5, "l"), written())
     assert session.kept(session.entry(5, "l"), {"b"}) is None
     # Where one file cannot be read, the next one may not be either.
-    assert row_files._given_up.is_set() is isinstance(error, WorkerLostError)
+    assert row_files._given_up.is_set() is isinstance(error, RowFileError)
 
 
 def test_rows_that_are_not_for_another_try_leave_what_is_kept(session: CommitSession, ledgers: FakeLedgers) -> None:

@@ -26,7 +26,7 @@ from directkafka.kafka.consumer.range_task import RangeTask, ReadCount
 from directkafka.payloads.json.texts import json_texts
 from directkafka.pipeline.execution.native.arrow_transform import ArrowTransform, Schemas, transformed
 from directkafka.pipeline.execution.native.dead_letters import DeadLettersOfBatch
-from directkafka.pipeline.execution.write_task import Carried, with_its_rows, without_its_rows
+from directkafka.pipeline.execution.write_task import Carried, joined, split
 from directkafka.row_chunks import CHUNK, chunks_of
 from directkafka.row_files import RowFolder
 from directkafka.sinks.api import TaskReport, TaskWriter
@@ -79,7 +79,7 @@ class NativeTask:
         dead_letters: sets apart what it rejects; None in a pipeline without a place for that.
         writers: which output goes to which sink's writer.
         kept: numbers of the writers whose rows are wanted as chunks, too.
-        folder: of the driver, for rows that reports hold; None where it may be on another machine.
+        folder: of the driver, for files of rows; None: rows travel in the report.
         notes: sign errors on their way to the driver.
     """
 
@@ -135,7 +135,7 @@ class NativeTask:
         """The rows that a report holds, piece by piece, so that nothing copies all of them at once; then the rest."""
         bare, counts = [], []
         for task_report in report.reports:
-            without_rows, rows = without_its_rows(task_report, self.folder)
+            without_rows, rows = split(task_report, self.folder)
             yield from rows
             bare.append(without_rows)
             counts.append(len(rows))
@@ -337,7 +337,7 @@ def range_reports(pieces: Iterable[Piece], folder: RowFolder | None = None) -> l
         report, counts = piece
         coming = iter(rows)
         reports = (
-            with_its_rows(bare, list(itertools.islice(coming, count)), folder)
+            joined(bare, list(itertools.islice(coming, count)), folder)
             for bare, count in zip(report.reports, counts, strict=True)
         )
         reports_by_number[report.number] = replace(report, reports=tuple(reports))
