@@ -63,29 +63,29 @@ NUMBERS = {
 #: One with two outputs: the numbers, and what is to be added to their totals.
 TOTALS = {"spark": 'python = "numbers_job:transform"', "native": 'arrow = "numbers_job:native_transform"'}
 
-FILE = (
-    HEAD
-    + """
-[transform]
-{transform}
-
+#: A store's sinks for the outputs of :data:`TOTALS`; ``address`` is its line of the pipeline file.
+SINKS = """
 [[sink]]
-type = "postgres"
-dsn = "${{DSN}}"
+type = "{store}"
+{address} = "${{DSN}}"
 table = "records"
 from = "records"
 inline_bytes_max = {inline_bytes_max}
 
 [[sink]]
-type = "postgres"
-dsn = "${{DSN}}"
+type = "{store}"
+{address} = "${{DSN}}"
 table = "totals"
 mode = "merge"
 key = ["partition"]
 add = ["records", "numbers"]
 from = "totals"
 """
-)
+
+FILE = HEAD + "\n[transform]\n{transform}\n" + SINKS
+
+#: The argument that says where a store is.
+ADDRESSES = {"postgres": "dsn", "mysql": "dsn", "sqlite": "path", "duckdb": "path"}
 
 JOB = """
 import pyarrow as pa
@@ -145,6 +145,8 @@ class Job:
     conf: Mapping[str, str] = field(default_factory=dict)
     #: One of :data:`CARRIERS`.
     carrier: str = "spark"
+    #: One of :data:`ADDRESSES`; ``dsn`` is its address.
+    store: str = "postgres"
 
     def write_file(self, *, trigger: str | None = None) -> Path:
         (self.folder / "numbers_job.py").write_text(JOB)
@@ -158,6 +160,8 @@ class Job:
             batch=self.batch,
             inline_bytes_max=self.inline_bytes_max,
             transform=TOTALS[self.carrier],
+            store=self.store,
+            address=ADDRESSES[self.store],
         )
         if self.checkpoint is not None:
             text = text.replace("[spark]", f'engine = "structured"\ncheckpoint = "{self.checkpoint}"\n\n[spark]', 1)

@@ -108,6 +108,7 @@ class TaskReport:
         rows: number of rows the task's input had.
         attempt: a UUID of the task attempt, as hex; keys its rows in a staging area.
         staged: whether rows lie in the staging area.
+        folded: how many of the rows a merge has added to others of the task; they are in neither place.
         inline: the rows themselves when they were few; the driver writes them. They can be gone through more than once,
             and may be unpacked anew each time.
         encoded: the same in the store's own bytes, so that the driver has only to send them; then ``inline`` is empty.
@@ -117,6 +118,7 @@ class TaskReport:
     rows: int
     attempt: str
     staged: bool
+    folded: int = 0
     inline: Collection[pa.RecordBatch] = ()
     encoded: EncodedRows | None = None
     payload: bytes = b""

@@ -12,6 +12,7 @@ import hashlib
 import uuid
 from collections import deque
 from collections.abc import Callable, Iterable, Iterator, Sequence
+from dataclasses import dataclass
 from typing import Final
 
 import pyarrow as pa
@@ -56,55 +57,82 @@ def _pipeline(name: str, ledger: str) -> str:
 
 InlineRows = tuple[pa.RecordBatch, ...]
 
+#: How much of what a task may hold may be left of a merge's rows when they are folded, for it to hold more of them.
+_FOLDED_SHARE_MAX: Final = 0.5
+
+
+@dataclass(frozen=True, slots=True)
+class TaskRows:
+    """The rows that a task has to hand over.
+
+    Attributes:
+        batches: a tuple if they are few, else an iterator that lets go of each batch when the next one is asked for.
+        folded: how many more rows there were, which a merge has added to these.
+    """
+
+    batches: InlineRows | Iterator[pa.RecordBatch]
+    folded: int = 0
+
 
 def buffer(
-    batches: Iterable[pa.RecordBatch], *, bytes_max: int, row_bytes: int = 0
-) -> InlineRows | Iterator[pa.RecordBatch]:
-    """The batches that have rows: a tuple if they are small together, else an iterator.
+    batches: Iterable[pa.RecordBatch], *, bytes_max: int, row_bytes: int = 0, mode: WriteMode | None = None
+) -> TaskRows:
+    """Hold a task's rows while they are few; those of a merge are folded, so that many rows of few keys are few.
 
     Args:
         batches: of one task.
         bytes_max: up to so many bytes are few.
         row_bytes: what the store's own form has in each row beside the values, counted with Arrow's bytes.
-
-    Returns:
-        A tuple, or an iterator that lets go of each batch when the next one is asked for.
+        mode: how rows meet those that are there, if rows are to be folded where that is a merge.
     """
     coming = (batch for batch in batches if batch.num_rows)
     held: deque[pa.RecordBatch] = deque()
-    held_bytes = 0
+    held_bytes = rows = 0
     for batch in coming:
         held.append(batch)
+        rows += batch.num_rows
         held_bytes += batch.nbytes + row_bytes * batch.num_rows
         if held_bytes > bytes_max:
-            return _drain(held, coming)
-    return tuple(held)
+            held = _folded(held, mode)
+            held_bytes = sum(kept.nbytes + row_bytes * kept.num_rows for kept in held)
+            # Else the rows would be folded again and again, each time to little avail.
+            if held_bytes > bytes_max * (_FOLDED_SHARE_MAX if _folds(mode) else 1):
+                return TaskRows(_drain(held, coming), rows - _count(held))
+    held = _folded(held, mode)
+    return TaskRows(tuple(held), rows - _count(held))
 
 
-def report_inline(few: InlineRows) -> TaskReport:
+def report_inline(few: InlineRows, folded: int = 0) -> TaskReport:
     """The report of a task that hands its rows over as they are."""
-    return TaskReport(rows=_count(few), attempt=uuid.uuid4().hex, staged=False, inline=few)
+    return TaskReport(rows=_count(few) + folded, attempt=uuid.uuid4().hex, staged=False, folded=folded, inline=few)
 
 
 def report_encoded(
-    few: InlineRows, mode: WriteMode, encode: Callable[[str, pa.RecordBatch], Iterable[bytes | memoryview]]
+    few: InlineRows, encode: Callable[[str, pa.RecordBatch], Iterable[bytes | memoryview]], folded: int = 0
 ) -> TaskReport:
-    """The report of a task that hands its rows over in the store's own bytes; those of a merge folded first.
+    """The report of a task that hands its rows over in the store's own bytes.
 
     Args:
         few: the rows.
-        mode: how rows meet those that are there.
         encode: makes the bytes of a batch, given the attempt's UUID as hex.
+        folded: see :class:`TaskRows`.
     """
     attempt = uuid.uuid4().hex
     if not few:
         return TaskReport(rows=0, attempt=attempt, staged=False)
-    kept: Sequence[pa.RecordBatch] = few
-    if mode.name == "merge":
-        kept = fold(pa.Table.from_batches(few), mode.key, mode.add).to_batches()
-    chunks = tuple(bytes(chunk) for batch in kept for chunk in encode(attempt, batch))
-    encoded = EncodedRows(row_count=_count(kept), chunks=chunks)
-    return TaskReport(rows=_count(few), attempt=attempt, staged=False, encoded=encoded)
+    chunks = tuple(bytes(chunk) for batch in few for chunk in encode(attempt, batch))
+    encoded = EncodedRows(row_count=_count(few), chunks=chunks)
+    return TaskReport(rows=_count(few) + folded, attempt=attempt, staged=False, folded=folded, encoded=encoded)
+
+
+def _folds(mode: WriteMode | None) -> bool:
+    return mode is not None and mode.name == "merge"
+
+
+def _folded(held: deque[pa.RecordBatch], mode: WriteMode | None) -> deque[pa.RecordBatch]:
+    if mode is None or not _folds(mode) or not held:
+        return held
+    return deque(fold(pa.Table.from_batches(held), mode.key, mode.add).to_batches())
 
 
 def _count(batches: Iterable[pa.RecordBatch]) -> int:
@@ -120,10 +148,14 @@ def _drain(held: deque[pa.RecordBatch], coming: Iterator[pa.RecordBatch]) -> Ite
 def fold(table: pa.Table, key: Sequence[str], add: Sequence[str]) -> pa.Table:
     """One row per key with the sums of ``add``, in the same types; the table itself where a sum may not fit.
 
+    The same where a key is nested, which Arrow does not group by.
+
     Addition in Arrow wraps round silently, so a sum is only taken where it cannot: the database, which adds up the rows
     that stay apart, raises.
     """
-    if not all(_sum_fits(table.column(name)) for name in add):
+    if not all(_sum_fits(table.column(name)) for name in add) or any(
+        pa.types.is_nested(table.schema.field(name).type) for name in key
+    ):
         return table
     # Arrow takes a point in a name for a path, and names a sum after its column, as another column may be named.
     names = table.schema.names

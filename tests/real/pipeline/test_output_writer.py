@@ -36,7 +36,7 @@ class PidWriter:
     is_folding: bool
 
     def __call__(self, batches: Iterator[pa.RecordBatch]) -> TaskReport:
-        rows = buffer(batches, bytes_max=self.bytes_max)
+        rows = buffer(batches, bytes_max=self.bytes_max).batches
         pid = str(os.getpid()).encode()
         if not isinstance(rows, tuple):
             return TaskReport(rows=sum(batch.num_rows for batch in rows), attempt="a", staged=True, payload=pid)

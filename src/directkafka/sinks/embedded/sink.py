@@ -142,6 +142,7 @@ class EmbeddedSink(EmbeddedConfig, Clonable):
             folder=self._staging.of(batch, self.name),
             convert=self.dialect.converter(schema, store=self._store.file.label, sink=self.name),
             inline_bytes_max=self.inline_bytes_max // max(1, task_count),
+            mode=self._mode,
             access=Access.of(self._store.file.path),
         )
 

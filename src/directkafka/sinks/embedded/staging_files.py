@@ -30,6 +30,7 @@ from directkafka.fault_points import fault_point
 from directkafka.sinks.api import BatchAttempt, TaskReport
 from directkafka.sinks.ledger import check_count
 from directkafka.sinks.staging import buffer, report_inline, staging_name, stale_staging_pattern
+from directkafka.sinks.write_modes import WriteMode
 
 #: Writing to a disk costs more than LZ4 does.
 _OPTIONS = pa.ipc.IpcWriteOptions(compression="lz4")
@@ -118,6 +119,7 @@ class FileTaskWriter:
         folder: of the batch.
         convert: what makes the store's columns of the DataFrame's.
         inline_bytes_max: up to this many bytes of Arrow data travel inside the report.
+        mode: how rows meet those that are there.
         access: who may read what is staged.
     """
 
@@ -125,6 +127,7 @@ class FileTaskWriter:
     folder: Path
     convert: Convert
     inline_bytes_max: int
+    mode: WriteMode
     access: Access = Access()
 
     def __call__(self, batches: Iterator[pa.RecordBatch]) -> TaskReport:
@@ -134,17 +137,20 @@ class FileTaskWriter:
             RowRejectedError: a row that the store cannot hold.
             StoreAccessError, StoreUnavailableError: the folder cannot be written.
         """
-        rows = buffer((self.convert(batch) for batch in batches if batch.num_rows), bytes_max=self.inline_bytes_max)
-        return report_inline(rows) if isinstance(rows, tuple) else self._stage(uuid.uuid4().hex, rows)
+        converted = (self.convert(batch) for batch in batches if batch.num_rows)
+        rows = buffer(converted, bytes_max=self.inline_bytes_max, mode=self.mode)
+        if isinstance(rows.batches, tuple):
+            return report_inline(rows.batches, rows.folded)
+        return self._stage(uuid.uuid4().hex, rows.batches, rows.folded)
 
-    def _stage(self, attempt: str, batches: Iterator[pa.RecordBatch]) -> TaskReport:
+    def _stage(self, attempt: str, batches: Iterator[pa.RecordBatch], folded: int) -> TaskReport:
         path = self.folder / f"{attempt}.arrow"
         try:
             self.folder.parent.parent.mkdir(parents=True, exist_ok=True)
             self.access.make_folder(self.folder.parent)
             self.access.make_folder(self.folder)
             self.access.make_file(path.with_suffix(".unfinished"))
-            rows = _write(path.with_suffix(".unfinished"), batches)
+            staged = _write(path.with_suffix(".unfinished"), batches)
             path.with_suffix(".unfinished").rename(path)
         except PermissionError as error:
             raise StoreAccessError(
@@ -155,7 +161,7 @@ class FileTaskWriter:
         except OSError as error:
             raise StoreUnavailableError(store=self.store, cause=f"staging rows in {self.folder}: {error}") from error
         fault_point("task.staged")
-        return TaskReport(rows=rows, attempt=attempt, staged=True)
+        return TaskReport(rows=staged + folded, attempt=attempt, staged=True, folded=folded)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -185,7 +191,7 @@ class StagedRows:
             for batch in self._of(report):
                 row_count += batch.num_rows
                 yield batch
-            check_count(store=self.store, sink=self.sink, reported=report.rows, stored=row_count)
+            check_count(store=self.store, sink=self.sink, reported=report.rows - report.folded, stored=row_count)
 
     def _of(self, report: TaskReport) -> Iterator[pa.RecordBatch]:
         yield from report.inline
@@ -197,7 +203,7 @@ class StagedRows:
         except FileNotFoundError as error:
             raise StoreAccessError(
                 store=self.store,
-                cause=f"{report.rows} rows that a task staged in {path} are not there",
+                cause=f"{report.rows - report.folded} rows that a task staged in {path} are not there",
                 remedy="Driver and executors must see the same folder: set staging to one that they share.",
             ) from error
         with source:

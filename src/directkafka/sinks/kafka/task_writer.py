@@ -54,7 +54,7 @@ class KafkaTaskWriter:
     def __call__(self, batches: Iterator[pa.RecordBatch]) -> TaskReport:
         """Consume the task's rows; nothing is written."""
         # As they are written: a struct may be a fraction of its JSON.
-        rows = buffer(encoded(batches, self.encodings), bytes_max=self.inline_bytes_max)
+        rows = buffer(encoded(batches, self.encodings), bytes_max=self.inline_bytes_max).batches
         return report_inline(rows) if isinstance(rows, tuple) else self._count(rows)
 
     def _count(self, batches: Iterable[pa.RecordBatch]) -> TaskReport:

@@ -110,11 +110,11 @@ class _Move:
             return
         self._attempts = _attempts(staged)
         counts_by_attempt = dict(execute(self._connection, self._sql("count_attempts")))
-        other = [report for report in staged if counts_by_attempt.get(report.attempt, 0) != report.rows]
+        other = [report for report in staged if counts_by_attempt.get(report.attempt, 0) != report.rows - report.folded]
         check_count(
             store=self._plan.store,
             sink=self._plan.sink,
-            reported=sum(report.rows for report in other),
+            reported=sum(report.rows - report.folded for report in other),
             stored=sum(counts_by_attempt.get(report.attempt, 0) for report in other),
         )
 

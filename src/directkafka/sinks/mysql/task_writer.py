@@ -128,10 +128,10 @@ class MySQLTaskWriter:
         """
         own_bytes = 0 if self.plan.mode.adds_rows else ATTEMPT_BYTES
         row_bytes = HEAD_BYTES + FIELD_BYTES * len(self.plan.columns) + own_bytes
-        rows = buffer(batches, bytes_max=self.inline_bytes_max, row_bytes=row_bytes)
-        if isinstance(rows, tuple):
-            return report_encoded(rows, self.plan.mode, self._encode)
-        return self._stage(uuid.uuid4().hex, rows)
+        rows = buffer(batches, bytes_max=self.inline_bytes_max, row_bytes=row_bytes, mode=self.plan.mode)
+        if isinstance(rows.batches, tuple):
+            return report_encoded(rows.batches, self._encode, rows.folded)
+        return self._stage(uuid.uuid4().hex, rows.batches, rows.folded)
 
     def _encode(self, attempt: str, batch: pa.RecordBatch) -> Iterator[bytes]:
         if self.plan.mode.adds_rows:
@@ -140,7 +140,7 @@ class MySQLTaskWriter:
             table = quoted(*self.staging)
         return self.plan.encoder(attempt).statements(self.plan.insert_sql(table, with_attempt=bool(attempt)), batch)
 
-    def _stage(self, attempt: str, batches: Iterator[pa.RecordBatch]) -> TaskReport:
+    def _stage(self, attempt: str, batches: Iterator[pa.RecordBatch], folded: int) -> TaskReport:
         encoder, staging, sent = self.plan.encoder(attempt), quoted(*self.staging), 0
 
         def statements() -> Iterator[bytes]:
@@ -158,4 +158,4 @@ class MySQLTaskWriter:
             execute(connection, "COMMIT")
         check_count(store=self.plan.store, sink=self.plan.sink, reported=sent, stored=stored)
         fault_point("task.staged")
-        return TaskReport(rows=sent, attempt=attempt, staged=True)
+        return TaskReport(rows=sent + folded, attempt=attempt, staged=True, folded=folded)

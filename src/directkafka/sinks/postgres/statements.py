@@ -193,11 +193,11 @@ def _check_staged(cursor: Cursor, plan: SinkPlan, staging: str, staged: Sequence
         )
         counted = cursor.connection.execute(statement).fetchall()
         counts_by_attempt = {attempt.hex: count for attempt, count in counted}
-    other = [report for report in staged if counts_by_attempt.get(report.attempt, 0) != report.rows]
+    other = [report for report in staged if counts_by_attempt.get(report.attempt, 0) != report.rows - report.folded]
     check_count(
         store=plan.store,
         sink=plan.sink,
-        reported=sum(report.rows for report in other),
+        reported=sum(report.rows - report.folded for report in other),
         stored=sum(counts_by_attempt.get(report.attempt, 0) for report in other),
     )
 

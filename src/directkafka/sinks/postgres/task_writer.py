@@ -175,15 +175,15 @@ class PostgresTaskWriter:
         """
         own_bytes = 0 if self.plan.mode.adds_rows else LENGTH_BYTES + ATTEMPT_BYTES
         row_bytes = HEAD_BYTES + LENGTH_BYTES * len(self.plan.columns) + own_bytes
-        rows = buffer(batches, bytes_max=self.inline_bytes_max, row_bytes=row_bytes)
-        if isinstance(rows, tuple):
-            return report_encoded(rows, self.plan.mode, self._encode)
-        return self._stage(uuid.uuid4().hex, rows)
+        rows = buffer(batches, bytes_max=self.inline_bytes_max, row_bytes=row_bytes, mode=self.plan.mode)
+        if isinstance(rows.batches, tuple):
+            return report_encoded(rows.batches, self._encode, rows.folded)
+        return self._stage(uuid.uuid4().hex, rows.batches, rows.folded)
 
     def _encode(self, attempt: str, batch: pa.RecordBatch) -> Iterator[memoryview]:
         return self.plan.encoder("" if self.plan.mode.adds_rows else attempt).chunks(batch)
 
-    def _stage(self, attempt: str, batches: Iterator[pa.RecordBatch]) -> TaskReport:
+    def _stage(self, attempt: str, batches: Iterator[pa.RecordBatch], folded: int) -> TaskReport:
         encoder, staging = self.plan.encoder(attempt), self.plan.staging_sql(self.staging)
         sent = 0
 
@@ -207,7 +207,7 @@ class PostgresTaskWriter:
             connection.close()
         check_count(store=self.plan.store, sink=self.plan.sink, reported=sent, stored=stored)
         fault_point("task.staged")
-        return TaskReport(rows=sent, attempt=attempt, staged=True)
+        return TaskReport(rows=sent + folded, attempt=attempt, staged=True, folded=folded)
 
     def _make_staging(self, connection: psycopg.Connection[Any], staging: sql.Identifier) -> None:
         statement = sql.SQL(SQL["create_staging"]).format(staging=staging, definitions=self.plan.definitions_sql)

@@ -15,12 +15,16 @@ import pytest
 from directkafka.errors import RowCountError, StoreAccessError, StoreUnavailableError
 from directkafka.sinks.api import BatchAttempt, TaskReport
 from directkafka.sinks.embedded.staging_files import Access, FileTaskWriter, StagedRows, StagingFolder
+from directkafka.sinks.write_modes import WriteMode
 
 SCHEMA = pa.schema([("id", pa.int64())])
 
 
 def unchanged(batch: pa.RecordBatch) -> pa.RecordBatch:
     return batch
+
+
+APPEND = WriteMode()
 
 
 def doubled(batch: pa.RecordBatch) -> pa.RecordBatch:
@@ -34,8 +38,8 @@ def batches(*sizes: int) -> Iterator[pa.RecordBatch]:
         first += size
 
 
-def writer(folder: Path, inline_bytes_max: int = 1000) -> FileTaskWriter:
-    return FileTaskWriter(store="here", folder=folder, convert=unchanged, inline_bytes_max=inline_bytes_max)
+def writer(folder: Path, inline_bytes_max: int = 1000, mode: WriteMode = APPEND) -> FileTaskWriter:
+    return FileTaskWriter(store="here", folder=folder, convert=unchanged, inline_bytes_max=inline_bytes_max, mode=mode)
 
 
 def read(folder: Path, *reports: TaskReport) -> list[int]:
@@ -80,6 +84,21 @@ def test_a_writer_travels(tmp_path: Path) -> None:
 def test_an_attempt_that_does_not_count_is_not_read(tmp_path: Path) -> None:
     writer(tmp_path / "batch", 0)(batches(5))
     assert read(tmp_path / "batch", writer(tmp_path / "batch", 0)(batches(2))) == [0, 1]
+
+
+@pytest.mark.parametrize(("inline_bytes_max", "is_staged"), [(0, True), (1000, False)])
+def test_rows_of_a_merge_that_are_folded_count_as_they_came(
+    tmp_path: Path, inline_bytes_max: int, is_staged: bool
+) -> None:
+    rows = [pa.record_batch({"id": [1, 2, 1], "hits": [1, 2, 4]}), pa.record_batch({"id": [2], "hits": [8]})]
+    merge = WriteMode(name="merge", key=("id",), add=("hits",))
+    report = writer(tmp_path / "batch", inline_bytes_max, merge)(iter(rows))
+    assert (report.rows, report.staged) == (4, is_staged)
+    assert report.folded == (1 if is_staged else 2)
+    staged = StagedRows(store="here", sink="flights", folder=tmp_path / "batch", reports=[report])
+    read_rows = [row for batch in staged.batches() for row in batch.to_pylist()]
+    assert len(read_rows) == 4 - report.folded
+    assert {key: sum(row["hits"] for row in read_rows if row["id"] == key) for key in (1, 2)} == {1: 5, 2: 10}
 
 
 @pytest.mark.parametrize("inline_bytes_max", [0, 1000])

@@ -14,7 +14,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from directkafka.arrow_columns import empty_batch
-from directkafka.errors import DirectKafkaError, TransformError
+from directkafka.errors import TransformError
 from directkafka.errors.transport import Notes
 
 DEFAULT_OUTPUT: Final = "default"
@@ -158,19 +158,23 @@ def _names_others(rows: pa.RecordBatch, batch: pa.RecordBatch) -> bool:
         for name, kind in _RECORD_COLUMNS.items()
     ):
         return False
-    return any(
+    if any(
         pc.less(row_bounds["min"], there["min"]).as_py() or pc.greater(row_bounds["max"], there["max"]).as_py()
         for row_bounds, there in (
             (pc.min_max(rows.column(name)), pc.min_max(batch.column(name))) for name in _RECORD_COLUMNS
         )
-    )
+    ):
+        return True
+    # A batch is of one partition, in the order of its offsets. Compaction and aborted transactions leave some out.
+    named, offsets = rows.column("offset"), batch.column("offset")
+    if len(offsets) and offsets[len(offsets) - 1].as_py() - offsets[0].as_py() == len(offsets) - 1:
+        return False
+    return not pc.all(pc.or_(pc.is_in(named, value_set=offsets), pc.is_null(named))).as_py()
 
 
 def _run(transform: ArrowTransform, batch: pa.RecordBatch, location: str) -> dict[str, pa.RecordBatch]:
     try:
         result = transform.function(batch)
-    except DirectKafkaError:
-        raise
     except Exception as error:
         raise _error(transform, location, f"{type(error).__name__}: {error}") from error
     named: Mapping[Any, Any] = result if isinstance(result, Mapping) else {DEFAULT_OUTPUT: result}

@@ -18,7 +18,7 @@ from directkafka.arrow_columns import empty_batch
 from directkafka.errors import TransformError
 from directkafka.options.payloads import AS_IT_CAME, UNREAD
 from directkafka.payloads.arrow_types import is_text, mended_texts
-from directkafka.pipeline.execution.native.arrow_transform import Schemas
+from directkafka.pipeline.execution.native.arrow_transform import Schemas, location_of
 from directkafka.pipeline.execution.rejection import (
     BETWEEN_REASONS,
     DEAD_LETTERS,
@@ -173,7 +173,7 @@ def _named(rejected: pa.RecordBatch, records: pa.RecordBatch) -> pa.Table:
     Raises:
         TransformError: one names no record of the batch.
     """
-    named = {name: _as_in_records(rejected.column(name), records.schema.field(name)) for name in RECORD}
+    named = {name: _as_in_records(rejected.column(name), name, records) for name in RECORD}
     places = pc.index_in(named["offset"], value_set=records.column("offset"))
     is_known = pc.is_valid(places)
     # A batch is of one partition.
@@ -181,18 +181,22 @@ def _named(rejected: pa.RecordBatch, records: pa.RecordBatch) -> pa.Table:
         is_known = pc.and_(is_known, pc.fill_null(pc.equal(named[name], records.column(name)[0]), False))
     if not pc.all(is_known).as_py():
         row = pc.index(is_known, False).as_py()
-        location = ", ".join(f"{name} {rejected.column(name)[row].as_py()}" for name in RECORD).replace("None", "null")
-        raise TransformError(source="[dead_letters]", cause=f"a rejected row names no record of the batch: {location}")
+        named_record = ", ".join(f"{name} {rejected.column(name)[row]}" for name in RECORD).replace("None", "null")
+        raise _refused(f"a rejected row names no record of the batch: {named_record}", records)
     told = _valid(rejected.column(_reason_of(rejected.schema)))
     return pa.table({"row": places.cast(pa.int64()), TOLD: told})
 
 
-def _as_in_records(column: pa.Array, field: pa.Field) -> pa.Array:
+def _as_in_records(column: pa.Array, name: str, records: pa.RecordBatch) -> pa.Array:
+    kind = records.schema.field(name).type
     try:
-        return column.cast(field.type)
+        return column.cast(kind)
     except (pa.ArrowInvalid, pa.ArrowNotImplementedError) as error:
-        cause = f"column {field.name!r} of a rejected row is no {field.type}: {error}"
-        raise TransformError(source="[dead_letters]", cause=cause) from error
+        raise _refused(f"column {name!r} of a rejected row is no {kind}: {error}", records) from error
+
+
+def _refused(cause: str, records: pa.RecordBatch) -> TransformError:
+    return TransformError(source="[dead_letters]", cause=f"on {location_of(records)}: {cause}")
 
 
 def _valid(texts: pa.Array) -> pa.Array:

@@ -8,7 +8,7 @@ from typing import Any
 import pyarrow as pa
 import pytest
 
-from directkafka.errors import TransformError
+from directkafka.errors import OptionError, TransformError
 from directkafka.pipeline.execution.native.arrow_transform import ArrowTransform, schemas_of, transformed
 from directkafka.pipeline.execution.native.task import SideBySide, WriterEndedError
 from directkafka.sinks.api import TaskReport, TaskWriter
@@ -89,6 +89,36 @@ def test_rows_of_records_that_the_batch_has_not_are_refused(column: str, values:
     transform = ArrowTransform(lambda batch: changed if batch.num_rows else batch, "mine")
     with pytest.raises(TransformError, match="rows of records that are not in the batch"):
         transformed(transform, RECORDS, schemas_of(transform, RECORDS.schema), "t-1[5, 10)")
+
+
+def test_rows_may_name_no_record_that_a_gap_between_the_batch_s_offsets_has_left_out() -> None:
+    offsets = RECORDS.schema.get_field_index("offset")
+
+    def at(*values: int | None) -> pa.RecordBatch:
+        return RECORDS.slice(0, len(values)).set_column(offsets, "offset", pa.array(values, pa.int64()))
+
+    def give(rows: pa.RecordBatch) -> Any:
+        transform = ArrowTransform(lambda batch: rows if batch.num_rows else batch, "mine")
+        return transformed(transform, at(5, 7, 9), schemas_of(transform, RECORDS.schema), "t-1[5, 10)")
+
+    assert give(at(9, 5, None))["default"].column("offset").to_pylist() == [9, 5, None]
+    with pytest.raises(TransformError, match="rows of records that are not in the batch"):
+        give(at(5, 6))
+
+
+@pytest.mark.parametrize("error", [OptionError(option="schema", reason="it has no fields"), ValueError("no number")])
+def test_whatever_the_function_raises_is_told_with_its_place(error: Exception) -> None:
+    def broken(batch: pa.RecordBatch) -> pa.RecordBatch:
+        if batch.num_rows:
+            raise error
+        return batch
+
+    transform = ArrowTransform(broken, "mine")
+    with pytest.raises(
+        TransformError, match=rf"the transform mine failed: on t-1\[5, 10\): {type(error).__name__}: "
+    ) as caught:
+        transformed(transform, RECORDS, schemas_of(transform, RECORDS.schema), "t-1[5, 10)")
+    assert str(error) in str(caught.value)
 
 
 def test_an_offset_of_another_meaning_is_a_column_like_others() -> None:
