@@ -312,6 +312,11 @@ def test_a_page_fits_a_terminal(page: Path) -> None:
     assert [number for number, line in lines if len(line) > COLUMNS_MAX and not line.startswith("|")] == []
 
 
+@pytest.mark.parametrize(("page", "lines_max"), [("README.md", 100), ("docs/DESIGN.md", 450)])
+def test_a_page_that_is_read_as_a_whole_is_no_longer_than_it_may_be(page: str, lines_max: int) -> None:
+    assert len((ROOT / page).read_text().splitlines()) <= lines_max
+
+
 @each_page
 def test_the_pipeline_files_of_a_page_are_valid(page: Path, tmp_path: Path) -> None:
     world = {"KAFKA": "localhost:9092", "DSN": "postgresql://localhost/air"}

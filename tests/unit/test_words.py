@@ -32,6 +32,8 @@ REPLACED = {
     "_lose": "_raise_or_skip_loss",
     "Metadata": "AdminClient",
     "tell_group": "commit_to_group",
+    "give_back": "release",
+    "give_back_buffers": "release_buffers",
     # Records.
     "survey": "filter_batches",
     "Asked": "FilterSpec",
@@ -105,6 +107,7 @@ REPLACED = {
     "few_rows": "inline_rows",
     "second_look": "confirm_loss",
     "error_notes": "transport",
+    "_Written": "_CommitMessage",
 }
 
 

@@ -71,7 +71,7 @@ def send(client: ClientOptions, task: RangeTask, batch: bytes) -> None:
     correlation_id, answer = channel.decode_produce(bytes(buffer[:length]))
     (partition,) = answer.responses[0].partition_responses
     assert (correlation_id, partition.error_code) == (asked, 0)
-    connection_pool.give_back(client, channel)
+    connection_pool.release(client, channel)
 
 
 def read_elsewhere(task: RangeTask) -> tuple[str, int]:

@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from directkafka import DeltaSink, DuckDBSink, KafkaSink, ParquetSink, PostgresSink, SQLiteSink
+from directkafka import DeltaSink, DuckDBSink, KafkaSink, MySQLSink, ParquetSink, PostgresSink, SQLiteSink
 from directkafka.sinks.api import Sink
 from directkafka.sinks.capabilities import SinkCapabilities
 from directkafka.sinks.write_modes import WriteMode
@@ -22,6 +22,18 @@ APPEND = WriteMode.parse("append", key=(), add=(), order=(), where="a sink")
         (
             lambda folder: PostgresSink(
                 "host=one", "flights", "upsert", key=["id"], order=["at"], connections_max=3, inline_bytes_max=7
+            ),
+            SinkCapabilities(writers_max=3, inline_bytes_max=7, allows_prefetch=True, write_mode=UPSERT),
+        ),
+        (
+            lambda folder: MySQLSink(
+                "mysql://me@one/air",
+                "flights",
+                "upsert",
+                key=["id"],
+                order=["at"],
+                connections_max=3,
+                inline_bytes_max=7,
             ),
             SinkCapabilities(writers_max=3, inline_bytes_max=7, allows_prefetch=True, write_mode=UPSERT),
         ),
@@ -43,7 +55,7 @@ APPEND = WriteMode.parse("append", key=(), add=(), order=(), where="a sink")
             SinkCapabilities(write_mode=UPSERT),
         ),
     ],
-    ids=["postgres", "sqlite", "duckdb", "kafka", "files", "delta"],
+    ids=["postgres", "mysql", "sqlite", "duckdb", "kafka", "files", "delta"],
 )
 def test_a_sink_says_what_it_can_do(make: Any, capabilities: SinkCapabilities, tmp_path: Path) -> None:
     assert make(tmp_path).capabilities == capabilities

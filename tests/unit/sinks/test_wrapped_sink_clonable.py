@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 
-from directkafka import DeltaSink, DuckDBSink, KafkaSink, ParquetSink, PostgresSink, SQLiteSink
+from directkafka import DeltaSink, DuckDBSink, KafkaSink, MySQLSink, ParquetSink, PostgresSink, SQLiteSink
 
 
 class OwnSink(KafkaSink):
@@ -21,6 +21,7 @@ class OwnSink(KafkaSink):
 def sinks(folder: Path) -> list[Any]:
     return [
         PostgresSink("host=one dbname=two", "flights", "upsert", key=["id"], connections_max=3),
+        MySQLSink("mysql://me:secret@one/air", "flights", "upsert", key=["id"], order=["at"]),
         SQLiteSink(folder / "a.sqlite", "flights", mode="merge", key=["id"], add=["flights"]),
         DuckDBSink(folder / "a.duckdb", "flights"),
         ParquetSink(folder / "files", table="flights"),
@@ -30,7 +31,7 @@ def sinks(folder: Path) -> list[Any]:
     ]
 
 
-@pytest.mark.parametrize("number", range(7))
+@pytest.mark.parametrize("number", range(8))
 def test_a_sink_that_is_made_again_has_its_settings_and_a_store_of_its_own(tmp_path: Path, number: int) -> None:
     sink = sinks(tmp_path)[number]
     again = sink.clone()

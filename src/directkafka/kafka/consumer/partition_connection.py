@@ -159,7 +159,7 @@ class PartitionConnection:
         if channel is not None and self._interrupted:
             channel.close()
         elif channel is not None:
-            connection_pool.give_back(self._task.client, channel)
+            connection_pool.release(self._task.client, channel)
 
     def drop(self) -> None:
         """Close the channel, if there is one."""

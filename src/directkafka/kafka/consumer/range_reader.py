@@ -169,7 +169,7 @@ class RangeFetch:
             self._link.keep()
         else:
             self._link.drop()
-        connection_pool.give_back_buffers(self._drain_free())
+        connection_pool.release_buffers(self._drain_free())
 
     def _drain_free(self) -> list[bytearray]:
         drained = []

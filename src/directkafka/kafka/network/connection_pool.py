@@ -53,7 +53,7 @@ def borrow(options: ClientOptions, host: str, port: int, *, timeout_ms: int | No
     return open_channel(options, host, port, timeout_ms=timeout_ms)
 
 
-def give_back(options: ClientOptions, channel: Channel) -> None:
+def release(options: ClientOptions, channel: Channel) -> None:
     """Keep a channel on which no answer is outstanding for the next range; the oldest idle one may have to go."""
     channel.used_at = time.monotonic()
     with _lock:
@@ -104,7 +104,7 @@ def borrow_buffers(count: int) -> list[bytearray]:
     return kept + [bytearray() for _ in range(count - len(kept))]
 
 
-def give_back_buffers(buffers: list[bytearray]) -> None:
+def release_buffers(buffers: list[bytearray]) -> None:
     """Keep buffers that nobody looks into any more for the next range."""
     useful = [buffer for buffer in buffers if 0 < len(buffer) <= _IDLE_BUFFER_BYTES_MAX]
     with _lock:

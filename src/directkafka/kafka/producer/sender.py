@@ -331,7 +331,7 @@ class Sender:
 
     def _end(self) -> None:
         if self._channel is not None and not self._requests:
-            connection_pool.give_back(self._client, self._channel)
+            connection_pool.release(self._client, self._channel)
         else:
             self._drop()
 

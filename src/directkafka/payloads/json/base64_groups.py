@@ -13,12 +13,12 @@ PADDING: Final = -1
 END: Final = -2
 
 
-def read_groups(digit: Callable[[int], int], give_back: Callable[[], None] = lambda: None) -> bytes:
+def read_groups(digit: Callable[[int], int], push_back: Callable[[], None] = lambda: None) -> bytes:
     """The bytes of groups of four digits.
 
     Args:
         digit: gives the next digit's six bits, :data:`PADDING` or :data:`END`; called with its number in the group.
-        give_back: called when the end came inside of a group.
+        push_back: called when the end came inside of a group.
 
     Raises:
         MalformedJsonError: it is no base64.
@@ -32,7 +32,7 @@ def read_groups(digit: Callable[[int], int], give_back: Callable[[], None] = lam
         if group[2] != END:
             group.append(digit(3))
         if END in group:
-            give_back()
+            push_back()
             raise MalformedJsonError("base64 without its padding")
         if group[2] == PADDING != group[3]:
             raise MalformedJsonError("no base64")

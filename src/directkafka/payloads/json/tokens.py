@@ -173,13 +173,13 @@ class Tokens:
             MalformedJsonError: it is no base64; what is left of the string is passed over by the next token.
         """
         if self._is_unread:
-            decoded = read_groups(self._base64_digit, self._give_back)
+            decoded = read_groups(self._base64_digit, self._push_back)
             self._is_unread = False
             return decoded
         digits = iter(self.string())
         return read_groups(lambda index: digit_of(next(digits, '"'), index, digits))
 
-    def _give_back(self) -> None:
+    def _push_back(self) -> None:
         """The quote that ends a string too early is seen again."""
         self._at -= 1
 

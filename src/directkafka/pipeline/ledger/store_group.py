@@ -31,7 +31,7 @@ from directkafka.sinks.ledger import sink_rows
 if TYPE_CHECKING:
     from directkafka.pipeline.execution.batch_writer import RangesWriter
 
-_given_back: Final = threading.Condition()
+_released: Final = threading.Condition()
 
 #: How long a pipeline waits for its own last run to end, in seconds. A query that has ended is told to its user before
 #: its connections are given back, and he may start it again at once.
@@ -64,8 +64,8 @@ class Claim:
             OptionError: another run has one of them.
         """
         wanted = list(objects)
-        with _given_back:
-            _given_back.wait_for(lambda: not self._own_run_has(wanted), timeout=_OWN_RUN_S)
+        with _released:
+            _released.wait_for(lambda: not self._own_run_has(wanted), timeout=_OWN_RUN_S)
             for member in wanted:
                 other = self._other(member)
                 if other is not None:
@@ -79,14 +79,14 @@ class Claim:
                 _taken[id(member)] = self
             self._objects += wanted
 
-    def give_back(self) -> None:
+    def release(self) -> None:
         """Let others have them."""
-        with _given_back:
+        with _released:
             for member in self._objects:
                 if _taken.get(id(member)) is self:
                     del _taken[id(member)]
             self._objects.clear()
-            _given_back.notify_all()
+            _released.notify_all()
 
     def _other(self, member: object) -> Claim | None:
         """The run that has it, if it is not this one."""
@@ -380,7 +380,7 @@ class Ledgers:
     def close(self) -> None:
         """Give every connection back."""
         self._close_stores()
-        self._claim.give_back()
+        self._claim.release()
 
     def _close_stores(self) -> None:
         """A store that cannot even be closed must not hide what ended the run."""

@@ -135,7 +135,7 @@ _OF_TOPIC: Final = (
 )
 _OF_FILES: Final = (
     "committed files are never changed, so dead letters cannot leave them: let [dead_letters] name a table of a "
-    "Postgres, SQLite or DuckDB database from now on, and copy the dead letters that are there into it"
+    "Postgres, MySQL, SQLite or DuckDB database from now on, and copy the dead letters that are there into it"
 )
 
 

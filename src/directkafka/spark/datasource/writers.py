@@ -25,7 +25,7 @@ log = logging.getLogger("directkafka.sink")
 
 
 @dataclass(frozen=True, slots=True)
-class _Written(WriterCommitMessage):
+class _CommitMessage(WriterCommitMessage):
     """What a task tells the driver: how many rows are acknowledged."""
 
     rows: int
@@ -33,15 +33,15 @@ class _Written(WriterCommitMessage):
 
 def _write(
     options: SinkOptions, batches: Iterator[pa.RecordBatch], notes: Notes, encodings: Sequence[ColumnEncoding]
-) -> _Written:
+) -> _CommitMessage:
     # Processes that only plan do not pay for the kernels.
     from directkafka.spark.datasource.write_task import write_rows
 
-    return _Written(write_rows(options, batches, notes, encodings))
+    return _CommitMessage(write_rows(options, batches, notes, encodings))
 
 
 def _count(messages: Sequence[WriterCommitMessage | None]) -> int:
-    return sum(message.rows for message in messages if isinstance(message, _Written))
+    return sum(message.rows for message in messages if isinstance(message, _CommitMessage))
 
 
 class BatchWriter(DataSourceArrowWriter):

@@ -55,7 +55,7 @@ class World:
             raise BrokerUnreachableError(addresses=(f"{host}:{port}",), timeout_ms=timeout_ms, cause="refused")
         return Channel((host, port))
 
-    def give_back(self, _: object, channel: Channel) -> None:
+    def release(self, _: object, channel: Channel) -> None:
         self.kept.append(channel.address)
 
     def address(self, node_id: int) -> tuple[str, int]:
@@ -96,7 +96,7 @@ def world(monkeypatch: pytest.MonkeyPatch) -> World:
     monkeypatch.setattr(partition_connection, "KafkaClient", lambda _: made)
     monkeypatch.setattr(partition_connection, "AdminClient", lambda *_, **__: made)
     monkeypatch.setattr(connection_pool, "borrow", made.borrow)
-    monkeypatch.setattr(connection_pool, "give_back", made.give_back)
+    monkeypatch.setattr(connection_pool, "release", made.release)
     return made
 
 

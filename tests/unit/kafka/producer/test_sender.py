@@ -83,7 +83,7 @@ def answered(monkeypatch: pytest.MonkeyPatch, named: list[TopicPartition]) -> Bo
 
 def sent(monkeypatch: pytest.MonkeyPatch, borrow: Callable[..., Channel]) -> Box:
     monkeypatch.setattr(connection_pool, "borrow", borrow)
-    monkeypatch.setattr(connection_pool, "give_back", lambda *_: None)
+    monkeypatch.setattr(connection_pool, "release", lambda *_: None)
     monkeypatch.setattr(sender, "receive", lambda *_: 0)
     accumulator, client = Box(), ClientOptions(bootstrap_servers=("b:9092",))
     identity = ProducerIdentity(producer_id=1, epoch=0)
