@@ -1,5 +1,5 @@
-"""Avro and Protocol Buffers from Kafka into nothing, in batch reads whose fields are used; and what one core does,
-reading and writing.
+"""Avro and Protocol Buffers from Kafka into nothing, in batch reads whose fields are used; and what one core does with
+these and with JSON, reading and writing.
 
 Beside Spark's connector with ``from_avro`` (its jar is fetched), and beside what a Python user writes where that jar
 cannot be: a library for each record, in the tasks of a read by the same format.
@@ -49,6 +49,8 @@ PROTOBUF: Final = 'syntax = "proto3"; message Flight {{ {} }}'.format(
         for number, (name, kind) in enumerate(_AVRO_TYPES.items(), 1)
     )
 )
+_DDL_TYPES: Final = {"long": "BIGINT"}
+JSON: Final = ", ".join(f"{name} {_DDL_TYPES.get(kind, kind)}" for name, kind in _AVRO_TYPES.items())
 _ARROW_TYPES: Final = {
     "long": pa.int64(), "int": pa.int32(), "double": pa.float64(), "string": pa.string(), "boolean": pa.bool_(),
 }  # fmt: skip
@@ -109,6 +111,9 @@ def payloads(spark: SparkSession, servers: str, *, rows: int, repeat: int) -> li
         _of_one_core("Avro, ten fields", partial(dk.decode, format="avro", schema=AVRO), _column(avro_records())),
         _of_one_core("Protocol Buffers, ten fields", partial(dk.decode, format="protobuf", schema=PROTOBUF),
                      _column(protobuf_records())),
+        _of_one_core("JSON, ten fields", _read_json, _column(json_records())),
+        _of_one_core("JSON of which every tenth record is read the slow way, ten fields", _read_json,
+                     _column(json_records(odd_every=10)), required=None),
         _of_one_core("Avro written, ten fields", _written("avro", AVRO), _rows()),
         _of_one_core("Protocol Buffers written, ten fields", _written("protobuf", PROTOBUF), _rows()),
     ]  # fmt: skip
@@ -140,6 +145,14 @@ def avro_records() -> list[bytes]:
         fastavro.schemaless_writer(into, schema, flight)
         records.append(into.getvalue())
     return records
+
+
+def json_records(odd_every: int = 0) -> list[bytes]:
+    """As JSON; each record with that many before it has single quotes, which the kernel leaves to the slow way."""
+    texts = [json.dumps(row).encode() for row in flights()]
+    if odd_every:
+        texts[::odd_every] = [text.replace(b'"', b"'") for text in texts[::odd_every]]
+    return texts
 
 
 def protobuf_records() -> list[bytes]:
@@ -216,10 +229,14 @@ def _written(format: WrittenFormat, schema: str) -> Callable[[pa.Array], pa.Arra
     return encoding.encoder(pa.struct(list(_ROWS))).encode
 
 
-def _of_one_core(name: str, run: Callable[[pa.Array], Any], array: pa.Array) -> Figure:
+def _read_json(texts: pa.Array) -> pa.Array:
+    return dk.decode(texts, format="json", schema=JSON)
+
+
+def _of_one_core(name: str, run: Callable[[pa.Array], Any], array: pa.Array, *, required: float | None = 2.0) -> Figure:
     run(array)
     best = min(_seconds(run, array) for _ in range(10))
-    return told(Figure(name=f"{name}, of one core", value=_AT_ONCE / best / 1e6, unit="M/s", required=2.0))
+    return told(Figure(name=f"{name}, of one core", value=_AT_ONCE / best / 1e6, unit="M/s", required=required))
 
 
 def _seconds(run: Callable[[pa.Array], Any], array: pa.Array) -> float:
