@@ -40,7 +40,18 @@ def private_folder() -> Path:
 def _remove(folder: Path, owner: int) -> None:
     """At the end of the process; a child that it has forked runs this as well, and leaves the folder alone."""
     if os.getpid() == owner:
-        shutil.rmtree(folder, ignore_errors=True)
+        _remove_whole(folder)
+
+
+def _remove_whole(folder: Path) -> None:
+    """Remove a folder into which tasks may still write.
+
+    A task makes a file while the folder is being removed; the folder is not empty then, and stays, without its lock, so
+    that no driver would ever remove it. Hence it gets a name under which nobody makes anything.
+    """
+    with suppress(OSError):
+        folder = folder.rename(folder.with_name(f"{folder.name}-"))
+    shutil.rmtree(folder, ignore_errors=True)
 
 
 def _keep_locked(folder: Path) -> None:
@@ -89,6 +100,6 @@ def _remove_if_left(folder: Path) -> None:
     descriptor = os.open(folder / _LOCK, os.O_RDWR | os.O_NOFOLLOW)
     try:
         fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
-        shutil.rmtree(folder, ignore_errors=True)
+        _remove_whole(folder)
     finally:
         os.close(descriptor)

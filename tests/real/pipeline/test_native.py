@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 import json
+import sqlite3
 import uuid
 from collections.abc import Callable
+from contextlib import closing
 from pathlib import Path
 from typing import Any
 
@@ -13,6 +15,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 import pytest
 from confluent_kafka import Producer
+from deltalake import DeltaTable
 from pyspark.sql import SparkSession
 from tests.chaos.pipelines import PARTITIONS
 from tests.contract.kafka_harness import read_committed, wait_until_stable
@@ -101,6 +104,10 @@ def test_every_store_has_every_row_of_its_output_once(
     everything, even = list(range(COUNT)), list(range(0, COUNT, 2))
     assert world.numbers() == everything
     assert [row[0] for row in MySQLHarness(mysql_database).query("SELECT number FROM records ORDER BY 1")] == everything
+    with closing(sqlite3.connect(tmp_path / "air.sqlite")) as connection:
+        rows = connection.execute("SELECT number FROM records ORDER BY 1").fetchall()
+    assert [row[0] for row in rows] == everything
+    assert sorted(DeltaTable(tmp_path / "delta").to_pyarrow_table()["number"].to_pylist()) == everything
     with duckdb.connect(str(tmp_path / "air.duckdb")) as connection:
         assert [row[0] for row in connection.execute("SELECT number FROM records ORDER BY 1").fetchall()] == even
     assert sorted(row.number for row in read_parquet(spark, tmp_path / "files").collect()) == even
@@ -286,6 +293,8 @@ def test_a_pipeline_file_names_the_function_beside_it(
     )
     native(Pipeline.from_toml(file)).run()
     assert world.numbers() == list(range(COUNT))
+    file.write_text(file.read_text().replace('name = "numbers"', 'name = "numbers"\nexecution = "spark"'))
+    assert Pipeline.from_toml(file).check()[-1] == 'rows pass through Spark: execution = "spark" says so'
 
 
 def test_a_writer_that_fails_ends_the_others_and_the_batch(world: World, tmp_path: Path) -> None:

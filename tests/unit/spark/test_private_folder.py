@@ -86,3 +86,28 @@ def test_a_forked_child_that_ends_leaves_its_parent_s_folder(tmp_path: Path) -> 
     with program(FORKING_DRIVER, tmp_path) as driver:
         assert driver.communicate()[0] == "True\n"
     assert list(tmp_path.iterdir()) == []
+
+
+WRITING_DRIVER = """
+import os, sys
+from directkafka.spark.private_folder import private_folder
+folder = private_folder()
+task = os.fork()
+if task == 0:
+    while folder.is_dir():
+        for number in range(1000):
+            try:
+                (folder / str(number)).touch()
+            except FileNotFoundError:
+                os._exit(0)
+    os._exit(0)
+while not (folder / "999").exists():
+    pass
+"""
+
+
+def test_a_folder_goes_though_a_task_still_writes_into_it(tmp_path: Path) -> None:
+    for _ in range(5):
+        with program(WRITING_DRIVER, tmp_path) as driver:
+            assert driver.wait(60) == 0
+        assert list(tmp_path.iterdir()) == []
