@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 import os
+import signal
 import stat
 import subprocess
 import sys
+from contextlib import suppress
 from pathlib import Path
 
 import pytest
@@ -101,6 +103,7 @@ if task == 0:
             except FileNotFoundError:
                 os._exit(0)
     os._exit(0)
+print(task, flush=True)
 while not (folder / "999").exists():
     pass
 """
@@ -109,5 +112,11 @@ while not (folder / "999").exists():
 def test_a_folder_goes_though_a_task_still_writes_into_it(tmp_path: Path) -> None:
     for _ in range(5):
         with program(WRITING_DRIVER, tmp_path) as driver:
+            assert driver.stdout is not None
+            task = int(driver.stdout.readline())
             assert driver.wait(60) == 0
-        assert list(tmp_path.iterdir()) == []
+        try:
+            assert list(tmp_path.iterdir()) == []
+        finally:
+            with suppress(ProcessLookupError):
+                os.kill(task, signal.SIGKILL)
