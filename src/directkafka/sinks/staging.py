@@ -8,6 +8,7 @@ is: one database may have two of a name, with ledgers in two schemas, and their 
 
 from __future__ import annotations
 
+import functools
 import hashlib
 import uuid
 from collections import deque
@@ -148,15 +149,16 @@ def _drain(held: deque[pa.RecordBatch], coming: Iterator[pa.RecordBatch]) -> Ite
 def fold(table: pa.Table, key: Sequence[str], add: Sequence[str]) -> pa.Table:
     """One row per key with the sums of ``add``, in the same types; the table itself where a sum may not fit.
 
-    The same where a key is nested, which Arrow does not group by.
-
     Addition in Arrow wraps round silently, so a sum is only taken where it cannot: the database, which adds up the rows
-    that stay apart, raises.
+    that stay apart, raises. Rows with a null in their key stay apart too: the database counts what it refuses. So do
+    those of a nested key, by which Arrow does not group.
     """
-    if not all(_sum_fits(table.column(name)) for name in add) or any(
-        pa.types.is_nested(table.schema.field(name).type) for name in key
-    ):
+    is_nested = any(pa.types.is_nested(table.schema.field(name).type) for name in key)
+    if is_nested or not all(_sum_fits(table.column(name)) for name in add):
         return table
+    if any(table.column(name).null_count for name in key):
+        has_key = functools.reduce(pc.and_, [pc.is_valid(table.column(name)) for name in key])
+        return pa.concat_tables([fold(table.filter(has_key), key, add), table.filter(pc.invert(has_key))])
     # Arrow takes a point in a name for a path, and names a sum after its column, as another column may be named.
     names = table.schema.names
     numbered = table.rename_columns(list(map(str, range(len(names)))))

@@ -126,6 +126,15 @@ def test_rows_whose_sum_may_not_fit_and_those_of_nested_keys_stay_apart() -> Non
     assert fold(nested, ["key"], ["hits"]).num_rows == 2
 
 
+def test_rows_with_a_null_in_their_key_stay_apart() -> None:
+    rows = pa.table({"a": ["x", None, "x", None], "b": [1, 1, 1, None], "n": [1, 2, 4, 8]})
+    folded = fold(rows, ["a", "b"], ["n"])
+    assert folded.to_pylist() == [
+        {"a": "x", "b": 1, "n": 5}, {"a": None, "b": 1, "n": 2}, {"a": None, "b": None, "n": 8},
+    ]  # fmt: skip
+    assert folded.schema == rows.schema
+
+
 def test_a_task_without_rows_has_nothing_encoded() -> None:
     report = report_encoded((), encode)
     assert (report.rows, report.held_count, report.encoded) == (0, 0, None)
