@@ -8,7 +8,7 @@ from typing import Any, Final
 from figures import Figure, console, told
 from json_flights import flights
 from json_rows import TOPIC, native
-from peaks import forget_peaks, peak_mb, workers_peak_mb
+from peaks import forget_peaks, peak_mb, release_unused, workers_peak_mb
 from peers import Table
 from publish import publish_values
 
@@ -32,6 +32,7 @@ def memory(_spark: Any, servers: str, dsn: str, *, rows: int, repeat: int) -> li
     publish_values(servers, topic, flights(count), partitions=_PARTITIONS)
     table = Table(dsn, rows=count)
     workers_mb, driver_mb = {}, {}
+    release_unused()
     forget_peaks()
     held_mb = peak_mb(os.getpid())
     for batch in (rows // 10, rows, count):

@@ -2,13 +2,23 @@
 
 from __future__ import annotations
 
+import ctypes
+import gc
 import os
 from contextlib import suppress
 from pathlib import Path
 
 import psutil
+import pyarrow as pa
 
-__all__ = ["forget_peaks", "peak_mb", "workers_peak_mb"]
+__all__ = ["forget_peaks", "peak_mb", "release_unused", "workers_peak_mb"]
+
+
+def release_unused() -> None:
+    """Give the system what this process's allocators keep, so that what it needs next shows as growth."""
+    gc.collect()
+    pa.default_memory_pool().release_unused()
+    ctypes.CDLL(None).malloc_trim(0)
 
 
 def forget_peaks() -> None:

@@ -30,6 +30,7 @@ GROUPS = (
     "process",
     "cold",
     "starts",
+    "memory",
     "codecs",
     "sizes",
     "plain",
@@ -50,7 +51,6 @@ GROUPS = (
     "json",
     "payloads",
     "copy",
-    "memory",
     "peers",
     "files",
     "operate",
@@ -108,7 +108,10 @@ def _arguments() -> argparse.Namespace:
 def _measures(
     arguments: argparse.Namespace, running: ExitStack, jars: list[Path], servers: str
 ) -> dict[str, Callable[[], list[Figure]]]:
-    """The groups in the order in which they run: first what must not have a Spark beside it."""
+    """The groups in the order in which they run.
+
+    First what must not have a Spark beside it, then what must not come behind groups that leave memory allocated.
+    """
     sessions = Sessions(jars, running.enter_context(tempfile.TemporaryDirectory(prefix="directkafka-bench-")))
     running.callback(sessions.stop)
     spark = sessions.advised
@@ -134,6 +137,7 @@ def _measures(
         "process": partial(one_process.one_process, servers, **counted),
         "cold": partial(streams.cold_start, servers, jars, repeat=repeat),
         "starts": partial(starts.starts, servers, repeat=repeat),
+        "memory": lambda: list(import_module("memory").memory(spark(), servers, database(), **rows)),
         "codecs": lambda: reads.codecs(spark(), servers, **counted),
         "sizes": lambda: reads.sizes(spark(), servers, **counted),
         "plain": lambda: reads.plain(sessions.plain(), servers, **counted),
@@ -170,7 +174,6 @@ def _sinks(
         "json": partial(group, "json_rows", "json_rows", with_database=True),
         "payloads": partial(group, "payload_rows", "payloads", with_database=False),
         "copy": partial(group, "copy_share", "copy_share", with_database=True),
-        "memory": partial(group, "memory", "memory", with_database=True),
         "peers": partial(group, "peers", "peers", with_database=True),
         "files": partial(group, "to_files", "kafka_to_files", with_database=False),
     }
