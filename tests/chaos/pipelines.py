@@ -280,6 +280,12 @@ class PipelineProcess:
             )
         assert any(report["backlog"] == 0 for report in self.reports), f"it did not catch up:\n{self.messages()}"
 
+    def end_caught_up(self) -> None:
+        """Wait until it has read all, and have it end."""
+        self.wait_until_caught_up()
+        self.process.send_signal(signal.SIGTERM)
+        assert self.wait() == 0, self.messages()
+
     def messages(self) -> str:
         return self.log.read_text(errors="replace")[-6000:]
 
@@ -320,6 +326,13 @@ def wait_until_stopped_below(pid: int) -> psutil.Process:
     """Wait for a process under this one that is stopped."""
     process: psutil.Process = until(lambda: _stopped_below(pid), "no worker stood still", CLUSTER_START_S)
     return process
+
+
+def executor_above(worker: psutil.Process) -> psutil.Process:
+    """The executor of a local cluster that has started a Python worker."""
+    return next(
+        process for process in worker.parents() if "CoarseGrainedExecutorBackend" in " ".join(process.cmdline())
+    )
 
 
 def _stopped_below(pid: int) -> psutil.Process | None:

@@ -20,7 +20,7 @@ import pytest
 from confluent_kafka import Producer
 from deltalake import DeltaTable
 from pyspark.sql import SparkSession
-from tests.chaos.pipelines import HEAD, PipelineProcess, wait_until_stopped_below
+from tests.chaos.pipelines import HEAD, PipelineProcess, executor_above, wait_until_stopped_below
 from tests.chaos.test_kill_at_each_step import ELSEWHERE, armed
 from tests.debezium_avro import written
 from tests.debezium_events import Change, random_changes
@@ -301,9 +301,7 @@ def test_an_executor_that_is_lost_while_it_writes_changes_costs_an_attempt_and_n
     shop = make_shop(form, "native", master="local-cluster[2,1,1024]")
     with running(shop.start(faults="task.staged@1=stop")) as driver:
         worker = wait_until_stopped_below(driver.process.pid)
-        executor = next(
-            process for process in worker.parents() if "CoarseGrainedExecutorBackend" in " ".join(process.cmdline())
-        )
+        executor = executor_above(worker)
         executor.kill()
         # Its daemon may have ended it: that goes with the executor.
         with suppress(psutil.NoSuchProcess):

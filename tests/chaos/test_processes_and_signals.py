@@ -12,7 +12,7 @@ import psutil
 import psycopg
 import pytest
 from pyspark.sql import SparkSession
-from tests.chaos.pipelines import CARRIERS, PARTITIONS, Job, produce_numbers, wait_until_stopped_below
+from tests.chaos.pipelines import CARRIERS, PARTITIONS, Job, executor_above, produce_numbers, wait_until_stopped_below
 from tests.processes import running
 from tests.waiting import until
 
@@ -77,9 +77,7 @@ def test_a_worker_killed_after_it_staged_its_rows_costs_a_batch_and_no_record(ca
     job.carrier = carrier
     job.inline_bytes_max = 0
     with running(job.start(faults="task.staged=kill")) as driver:
-        driver.wait_until_caught_up()
-        driver.process.send_signal(signal.SIGTERM)
-        assert driver.wait() == 0, driver.messages()
+        driver.end_caught_up()
     assert list(job.folder.glob("fired-*")), "no worker was killed, so this proved nothing"
     job.state().check_complete(COUNT)
 
@@ -101,9 +99,7 @@ def test_executors_in_processes_of_their_own_give_the_same_rows(carrier: str, jo
     job.carrier = carrier
     job.master = "local-cluster[2,1,1024]"
     with running(job.start()) as driver:
-        driver.wait_until_caught_up()
-        driver.process.send_signal(signal.SIGTERM)
-        assert driver.wait() == 0, driver.messages()
+        driver.end_caught_up()
     job.state().check_complete(COUNT)
 
 
@@ -130,9 +126,7 @@ def test_an_executor_that_is_lost_with_rows_staged_costs_an_attempt_and_no_recor
     job = replace(job, carrier=carrier, inline_bytes_max=0, master="local-cluster[2,1,1024]", conf=IMPATIENT)
     with running(job.start(faults="task.staged@2=stop")) as driver:
         worker = wait_until_stopped_below(driver.process.pid)
-        executor = next(
-            process for process in worker.parents() if "CoarseGrainedExecutorBackend" in " ".join(process.cmdline())
-        )
+        executor = executor_above(worker)
         executor.send_signal(number)
         # Its daemon may have ended it: that goes with an executor that is killed.
         with suppress(psutil.NoSuchProcess):

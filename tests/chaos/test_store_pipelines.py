@@ -23,7 +23,7 @@ from tests.chaos.pipelines import (
     CARRIERS,
     PARTITIONS,
     Job,
-    PipelineProcess,
+    executor_above,
     produce_numbers,
     wait_until_stopped_below,
 )
@@ -156,18 +156,11 @@ def test_a_driver_that_stood_still_lands_nothing_after_a_newer_one(
     job.check_complete()
 
 
-def caught_up(driver: PipelineProcess) -> None:
-    """Wait until it has read all, and have it end."""
-    driver.wait_until_caught_up()
-    driver.process.send_signal(signal.SIGTERM)
-    assert driver.wait() == 0, driver.messages()
-
-
 @pytest.mark.parametrize("carrier", CARRIERS)
 def test_a_worker_killed_after_it_staged_its_rows_costs_a_batch_and_no_record(carrier: str, job: StoreJob) -> None:
     job.carrier, job.inline_bytes_max = carrier, 0
     with running(job.start(faults="task.staged=kill")) as driver:
-        caught_up(driver)
+        driver.end_caught_up()
     assert list(job.folder.glob("fired-*")), "no worker was killed, so this proved nothing"
     job.check_complete()
 
@@ -177,11 +170,9 @@ def test_an_executor_that_is_lost_with_rows_staged_costs_an_attempt_and_no_recor
     job = replace(job, carrier=carrier, inline_bytes_max=0, master="local-cluster[2,1,1024]")
     with running(job.start(faults="task.staged@2=stop")) as driver:
         worker = wait_until_stopped_below(driver.process.pid)
-        executor = next(
-            process for process in worker.parents() if "CoarseGrainedExecutorBackend" in " ".join(process.cmdline())
-        )
+        executor = executor_above(worker)
         executor.kill()
         with suppress(psutil.NoSuchProcess):
             worker.kill()
-        caught_up(driver)
+        driver.end_caught_up()
     job.check_complete()

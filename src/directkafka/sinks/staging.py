@@ -58,7 +58,7 @@ def _pipeline(name: str, ledger: str) -> str:
 
 InlineRows = tuple[pa.RecordBatch, ...]
 
-#: How much of what a task may hold may be left of a merge's rows when they are folded, for it to hold more of them.
+#: The share of a task's room that a merge's rows may take after they were folded; with more, they are staged.
 _FOLDED_SHARE_MAX: Final = 0.5
 
 
@@ -84,8 +84,9 @@ def buffer(
         batches: of one task.
         bytes_max: up to so many bytes are few.
         row_bytes: what the store's own form has in each row beside the values, counted with Arrow's bytes.
-        mode: how rows meet those that are there, if rows are to be folded where that is a merge.
+        mode: how rows meet those that are there; the rows of a merge are folded. None: nothing is folded.
     """
+    merge = mode if mode is not None and mode.name == "merge" else None
     coming = (batch for batch in batches if batch.num_rows)
     held: deque[pa.RecordBatch] = deque()
     held_bytes = rows = 0
@@ -94,12 +95,15 @@ def buffer(
         rows += batch.num_rows
         held_bytes += batch.nbytes + row_bytes * batch.num_rows
         if held_bytes > bytes_max:
-            held = _folded(held, mode)
+            if merge is None:
+                return TaskRows(_drain(held, coming))
+            held = _folded(held, merge)
             held_bytes = sum(kept.nbytes + row_bytes * kept.num_rows for kept in held)
-            # Else the rows would be folded again and again, each time to little avail.
-            if held_bytes > bytes_max * (_FOLDED_SHARE_MAX if _folds(mode) else 1):
+            # With less room, the rows would be folded again and again, each time to little avail.
+            if held_bytes > bytes_max * _FOLDED_SHARE_MAX:
                 return TaskRows(_drain(held, coming), rows - _count(held))
-    held = _folded(held, mode)
+    if merge is not None and held:
+        held = _folded(held, merge)
     return TaskRows(tuple(held), rows - _count(held))
 
 
@@ -126,14 +130,8 @@ def report_encoded(
     return TaskReport(rows=_count(few) + folded, attempt=attempt, staged=False, folded=folded, encoded=encoded)
 
 
-def _folds(mode: WriteMode | None) -> bool:
-    return mode is not None and mode.name == "merge"
-
-
-def _folded(held: deque[pa.RecordBatch], mode: WriteMode | None) -> deque[pa.RecordBatch]:
-    if mode is None or not _folds(mode) or not held:
-        return held
-    return deque(fold(pa.Table.from_batches(held), mode.key, mode.add).to_batches())
+def _folded(held: deque[pa.RecordBatch], merge: WriteMode) -> deque[pa.RecordBatch]:
+    return deque(fold(pa.Table.from_batches(held), merge.key, merge.add).to_batches())
 
 
 def _count(batches: Iterable[pa.RecordBatch]) -> int:
