@@ -10,6 +10,7 @@ from __future__ import annotations
 
 import functools
 import hashlib
+import math
 import uuid
 from collections import deque
 from collections.abc import Callable, Iterable, Iterator, Sequence
@@ -58,7 +59,7 @@ def _pipeline(name: str, ledger: str) -> str:
 
 InlineRows = tuple[pa.RecordBatch, ...]
 
-#: The share of a task's room that a merge's rows may take after they were folded; with more, they are staged.
+#: The share of a task's room that a merge's rows may take after they were folded, for them to be folded once more.
 _FOLDED_SHARE_MAX: Final = 0.5
 
 
@@ -94,14 +95,13 @@ def buffer(
         held.append(batch)
         rows += batch.num_rows
         held_bytes += batch.nbytes + row_bytes * batch.num_rows
-        if held_bytes > bytes_max:
-            if merge is None:
-                return TaskRows(_drain(held, coming))
+        if held_bytes > bytes_max and merge is not None:
             held = _folded(held, merge)
             held_bytes = sum(kept.nbytes + row_bytes * kept.num_rows for kept in held)
             # With less room, the rows would be folded again and again, each time to little avail.
-            if held_bytes > bytes_max * _FOLDED_SHARE_MAX:
-                return TaskRows(_drain(held, coming), rows - _count(held))
+            merge = merge if held_bytes <= bytes_max * _FOLDED_SHARE_MAX else None
+        if held_bytes > bytes_max:
+            return TaskRows(_drain(held, coming), rows - _count(held))
     if merge is not None and held:
         held = _folded(held, merge)
     return TaskRows(tuple(held), rows - _count(held))
@@ -170,11 +170,11 @@ def fold(table: pa.Table, key: Sequence[str], add: Sequence[str]) -> pa.Table:
 def _sum_fits(column: pa.ChunkedArray) -> bool:
     """Whether no sum of any of the values can leave the column's own type."""
     kind = column.type
-    if pa.types.is_float64(kind):
-        return True
-    if not pa.types.is_integer(kind):
+    if not (pa.types.is_float64(kind) or pa.types.is_integer(kind)):
         return False
     bounds = pc.min_max(column)
     low, high = bounds["min"].as_py() or 0, bounds["max"].as_py() or 0
-    bits = kind.bit_width - pa.types.is_signed_integer(kind)
-    return bool(max(high, -low) * len(column) < 2**bits)
+    largest = max(high, -low) * len(column)
+    if pa.types.is_float64(kind):
+        return math.isfinite(largest)
+    return bool(largest < 2 ** (kind.bit_width - pa.types.is_signed_integer(kind)))

@@ -113,6 +113,12 @@ def test_rows_of_many_keys_are_many_and_those_that_were_folded_are_counted() -> 
     assert sums(rows.batches) == dict.fromkeys(keys[:300], 2) | dict.fromkeys(keys[300:], 1) | {"a": 1}
 
 
+def test_rows_that_fit_once_they_are_folded_are_few() -> None:
+    rows = buffer(hits("".join(chr(0x4E00 + number) for number in range(300)) * 2), bytes_max=6000, mode=MERGE)
+    assert isinstance(rows.batches, tuple)
+    assert (rows.folded, set(sums(rows.batches).values())) == (300, {2})
+
+
 @pytest.mark.parametrize("mode", [WriteMode(), WriteMode(name="upsert", key=("key",)), None])
 def test_rows_of_other_modes_are_as_they_came(mode: WriteMode | None) -> None:
     rows = buffer(hits("aba", "b"), bytes_max=1000, mode=mode)
@@ -122,6 +128,8 @@ def test_rows_of_other_modes_are_as_they_came(mode: WriteMode | None) -> None:
 def test_rows_whose_sum_may_not_fit_and_those_of_nested_keys_stay_apart() -> None:
     large = pa.table({"key": ["a", "a"], "hits": pa.array([2**62, 2**62], pa.int64())})
     assert fold(large, ["key"], ["hits"]).num_rows == 2
+    for floats in ([1e308, 1e308], [float("inf"), -1.0]):
+        assert fold(pa.table({"key": ["a", "a"], "hits": floats}), ["key"], ["hits"]).num_rows == 2
     nested = pa.table({"key": [["a"], ["a"]], "hits": [1, 2]})
     assert fold(nested, ["key"], ["hits"]).num_rows == 2
 
