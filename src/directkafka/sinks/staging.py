@@ -159,7 +159,7 @@ def fold(table: pa.Table, key: Sequence[str], add: Sequence[str]) -> pa.Table:
         return pa.concat_tables([fold(table.filter(has_key), key, add), table.filter(pc.invert(has_key))])
     # Arrow takes a point in a name for a path, and names a sum after its column, as another column may be named.
     names = table.schema.names
-    numbered = table.rename_columns(list(map(str, range(len(names)))))
+    numbered = table.unify_dictionaries().rename_columns(list(map(str, range(len(names)))))
     sums = numbered.group_by([str(names.index(name)) for name in key]).aggregate(
         [(str(names.index(name)), "sum") for name in add]
     )

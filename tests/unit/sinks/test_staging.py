@@ -143,6 +143,14 @@ def test_rows_with_a_null_in_their_key_stay_apart() -> None:
     assert folded.schema == rows.schema
 
 
+def test_keys_may_come_with_a_dictionary_for_each_batch() -> None:
+    keys = pa.chunked_array([pa.array(["a", "b"]).dictionary_encode(), pa.array(["c", "a"]).dictionary_encode()])
+    rows = pa.table({"key": keys, "n": [1, 2, 4, 8]})
+    assert fold(rows, ["key"], ["n"]).sort_by("n").to_pylist() == [
+        {"key": "b", "n": 2}, {"key": "c", "n": 4}, {"key": "a", "n": 9},
+    ]  # fmt: skip
+
+
 def test_a_task_without_rows_has_nothing_encoded() -> None:
     report = report_encoded((), encode)
     assert (report.rows, report.held_count, report.encoded) == (0, 0, None)
