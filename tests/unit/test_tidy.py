@@ -143,6 +143,15 @@ def test_spark_gets_its_arrow_functions_from_one_place_that_works_without_pandas
     assert users == {"spark/dataframe.py"}
 
 
+def test_parts_of_numba_are_imported_in_one_package_that_imports_numba_before() -> None:
+    """Otherwise two threads that import their first kernels at once may each get half of a module."""
+    modules = [(name, node.module or "") for name, node in nodes(ast.ImportFrom)]
+    modules += [(name, alias.name) for name, node in nodes(ast.Import) for alias in node.names]
+    parts = {name for name, module in modules if module.startswith(("numba.", "llvmlite"))}
+    assert parts
+    assert {name for name in parts if not name.startswith("kafka/kernels/")} == set()
+
+
 #: What may say an error code or an API version as a number: the two tables.
 PROTOCOL = "kafka/protocol/"
 CODE_OR_VERSION = re.compile(r"(^|_)(code|codes|version|version_min|version_max)$")

@@ -31,6 +31,7 @@ from directkafka.errors import (
     StoreUnavailableError,
 )
 from directkafka.errors.kafka import SecondAttemptError, TransactionTooSlowError
+from directkafka.kafka.admin.admin_client import AdminClient as OurAdminClient
 from directkafka.kafka.network.client import KafkaClient
 from directkafka.kafka.transactions.attempt_fencing import CLAIM, TransactionClaims
 from directkafka.kafka.transactions.coordinator import Coordinator
@@ -380,19 +381,33 @@ def test_a_producer_id_whose_epochs_are_used_up_is_replaced(harness: KafkaHarnes
 # The ledger's topic.
 
 
+@pytest.mark.parametrize("is_heard_of", [True, False], ids=["known", "not heard of yet"])
 @pytest.mark.parametrize(
     ("partitions", "policy", "message"),
     [(2, "compact", "has 2 partitions"), (1, "delete", "cleanup.policy=delete"), (1, "compact,delete", "are deleted")],
 )
 def test_a_ledger_topic_that_could_lose_entries_is_refused(
-    harness: KafkaHarness, partitions: int, policy: str, message: str
+    harness: KafkaHarness,
+    partitions: int,
+    policy: str,
+    message: str,
+    is_heard_of: bool,
+    monkeypatch: pytest.MonkeyPatch,
 ) -> None:
+    """A broker may not have heard yet of a topic that was made a moment ago."""
     name = f"{harness.prefix}.ledger.flights"
     topic = NewTopic(name, partitions, 1, config={"cleanup.policy": policy})
     admin = AdminClient({"bootstrap.servers": harness.servers})
     admin.create_topics([topic])[name].result(20)
+    until(lambda: name in admin.list_topics(timeout=20).topics, "the topic does not come")
+    store = harness.open_store()
+    if not is_heard_of:
+        calls: list[str] = []
+        call, topics = KafkaClient.call, OurAdminClient.topics
+        monkeypatch.setattr(KafkaClient, "call", lambda *asked, **body: calls.append(asked[1]) or call(*asked, **body))
+        monkeypatch.setattr(OurAdminClient, "topics", lambda *asked: topics(*asked) if "CreateTopics" in calls else {})
     with pytest.raises(SchemaMismatchError, match=message):
-        harness.open_store().fence("flights")
+        store.fence("flights")
 
 
 @pytest.mark.slow

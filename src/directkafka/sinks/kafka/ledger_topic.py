@@ -29,6 +29,7 @@ from directkafka.errors import SchemaMismatchError, StoreUnavailableError
 from directkafka.kafka.admin.admin_client import AdminClient, Leader
 from directkafka.kafka.admin.configs import look_at_brokers
 from directkafka.kafka.admin.known_topics import known_topics, leader_of
+from directkafka.kafka.admin.topics import TopicDescription
 from directkafka.kafka.consumer.range_reader import read_range
 from directkafka.kafka.consumer.range_task import RangeTask
 from directkafka.kafka.network.client import KafkaClient, raise_for
@@ -129,8 +130,9 @@ class LedgerTopic:
         """
         described = self._all.topics([self.topic]).get(self.topic)
         if described is None:
-            self._make()
-            return
+            if self._make():
+                return
+            described = self._wait_until_made()
         if len(described.leaders) != 1:
             raise self.wrong(
                 f"has {len(described.leaders)} partitions, and must have 1: it needs another name, or to go"
@@ -257,7 +259,8 @@ class LedgerTopic:
                 last = ours.column("value")[ours.num_rows - 1].as_py()
         return last
 
-    def _make(self) -> None:
+    def _make(self) -> bool:
+        """Make the topic; False where it is there, and the broker that was asked had not heard of it."""
         replicas = self._choose_replicas()
         # Named, because a broker's own default may be more than there are replicas: then nothing could be written.
         config = _TOPIC_CONFIG | {"min.insync.replicas": str(in_sync_of(replicas.count))}
@@ -278,13 +281,15 @@ class LedgerTopic:
             validate_only=False,
         )
         code = response.topics[0].error_code
-        if code != ErrorCode.TOPIC_ALREADY_EXISTS:
-            self._raise_for("CreateTopics", code, "CREATE")
+        if code == ErrorCode.TOPIC_ALREADY_EXISTS:
+            return False
+        self._raise_for("CreateTopics", code, "CREATE")
         self._wait_until_made()
         log_at_level = log.warning if replicas.is_guess else log.info
         log_at_level(
             "the ledger's topic %s is made with %d replica(s): %s", self.topic, replicas.count, replicas.reason
         )
+        return True
 
     def _choose_replicas(self) -> Replicas:
         """As many as told, whichever brokers are up; those that are not are waited for.
@@ -302,13 +307,13 @@ class LedgerTopic:
             raise StoreUnavailableError(store=self._store, cause=cause)
         return replicas
 
-    def _wait_until_made(self) -> None:
-        """A broker may hear of a new topic a moment later than the controller."""
+    def _wait_until_made(self) -> TopicDescription:
+        """Describe the topic once a broker knows it, which may be a moment later than the controller does."""
         deadline = time.monotonic() + _MADE_TIMEOUT_S
         while True:
             described = self._all.topics([self.topic]).get(self.topic)
             if described is not None and described.leaders[0].node_id is not None:
-                return
+                return described
             if time.monotonic() > deadline:
                 raise self.wrong(f"was made, and no broker has known it for {_MADE_TIMEOUT_S:g} s: try again")
             time.sleep(0.02)
