@@ -410,6 +410,15 @@ def test_a_ledger_topic_that_could_lose_entries_is_refused(
         store.fence("flights")
 
 
+def test_a_ledger_topic_that_no_broker_knows_in_time_may_come_later(
+    harness: KafkaHarness, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("directkafka.sinks.kafka.ledger_topic._MADE_TIMEOUT_S", 0.1)
+    monkeypatch.setattr(OurAdminClient, "topics", lambda *_asked: {})
+    with pytest.raises(StoreUnavailableError, match=r"flights is there, and has had no leader for 0.1 s"):
+        harness.open_store().fence("flights")
+
+
 @pytest.mark.slow
 def test_a_ledger_that_is_gone_is_no_new_pipeline(harness: KafkaHarness) -> None:
     """Begun anew, it would write all its rows a second time."""

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 from typing import Any, Final
 
+import numba  # noqa: F401 - before its parts
 from llvmlite import ir
 from numba.core import cgutils, types
 from numba.extending import intrinsic

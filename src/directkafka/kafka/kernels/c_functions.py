@@ -24,6 +24,7 @@ from importlib import import_module
 from typing import Any, NamedTuple
 
 import google_crc32c
+import numba  # noqa: F401 - before its parts
 from llvmlite import ir
 from numba import njit, types
 from numba.extending import intrinsic

@@ -29,6 +29,7 @@ from importlib.resources import files
 from pathlib import Path
 from typing import Any
 
+import numba
 import numba.core.config
 from numba.core.caching import CompileResultCacheImpl, FunctionCache
 from numba.misc.appdirs import AppDirs

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any, TypeVar
 
+import numba
 import numba.core.cgutils
 import numba.core.config
 import numpy as np

@@ -125,7 +125,7 @@ class LedgerTopic:
 
         Raises:
             SchemaMismatchError: it has several partitions, or is not compacted; says how to correct that.
-            StoreUnavailableError: fewer brokers are up than it is to have replicas.
+            StoreUnavailableError: fewer brokers are up than it is to have replicas, or it gets no leader in time.
             BrokerResponseError: it may not be made, or looked at.
         """
         described = self._all.topics([self.topic]).get(self.topic)
@@ -260,7 +260,7 @@ class LedgerTopic:
         return last
 
     def _make(self) -> bool:
-        """Make the topic; False where it is there, and the broker that was asked had not heard of it."""
+        """Make the topic; False if it already exists."""
         replicas = self._choose_replicas()
         # Named, because a broker's own default may be more than there are replicas: then nothing could be written.
         config = _TOPIC_CONFIG | {"min.insync.replicas": str(in_sync_of(replicas.count))}
@@ -308,14 +308,15 @@ class LedgerTopic:
         return replicas
 
     def _wait_until_made(self) -> TopicDescription:
-        """Describe the topic once a broker knows it, which may be a moment later than the controller does."""
+        """Wait until a broker knows the topic, and describe it. A broker may hear of it later than the controller."""
         deadline = time.monotonic() + _MADE_TIMEOUT_S
         while True:
             described = self._all.topics([self.topic]).get(self.topic)
             if described is not None and described.leaders[0].node_id is not None:
                 return described
             if time.monotonic() > deadline:
-                raise self.wrong(f"was made, and no broker has known it for {_MADE_TIMEOUT_S:g} s: try again")
+                cause = f"the ledger's topic {self.topic} is there, and has had no leader for {_MADE_TIMEOUT_S:g} s"
+                raise StoreUnavailableError(store=self._store, cause=cause)
             time.sleep(0.02)
 
     def _cleanup_policy(self) -> str:

@@ -35,8 +35,7 @@ def imports(name):
         errors.append(error)
 
 
-first = threading.Thread(target=imports, args=["directkafka.kafka.compression.lz4"])
-second = threading.Thread(target=imports, args=["directkafka.kafka.kernels.addresses"])
+first, second = (threading.Thread(target=imports, args=["directkafka.kafka." + name]) for name in sys.argv[2:])
 sys.addaudithook(hold)
 first.start()
 first.join()
@@ -45,10 +44,19 @@ print(*errors, sep="\\n", end="")
 """
 
 
-@pytest.mark.parametrize("module", ["numba.core", "numba.np", "numba.core.cgutils"])
-def test_two_threads_may_need_their_first_kernel_at_once(module: str) -> None:
-    """The first is held within numba, before that module, until the second waits for an import or has ended."""
-    ended = subprocess.run(
-        [sys.executable, "-c", PROGRAM, module], capture_output=True, text=True, timeout=120, check=False
-    )
+@pytest.mark.parametrize(
+    ("module", "first", "second"),
+    [
+        ("numba.core", "compression.lz4", "kernels.addresses"),
+        ("numba.core.cgutils", "compression.lz4", "kernels.addresses"),
+        ("numba.np", "compression.lz4", "kernels.addresses"),
+        ("numba.np", "kernels.addresses", "kernels.compile"),
+        ("numba.np", "kernels.compile", "kernels.addresses"),
+        ("numba.np", "kernels.c_functions", "kernels.addresses"),
+    ],
+)
+def test_two_threads_may_need_their_first_kernel_at_once(module: str, first: str, second: str) -> None:
+    """The first thread pauses before it imports ``module``, until the second waits for an import lock or ends."""
+    arguments = [sys.executable, "-c", PROGRAM, module, first, second]
+    ended = subprocess.run(arguments, capture_output=True, text=True, timeout=120, check=False)
     assert (ended.returncode, ended.stdout, ended.stderr) == (0, "", "")
