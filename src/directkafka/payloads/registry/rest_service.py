@@ -13,9 +13,9 @@ import ssl
 import time
 import urllib.error
 import urllib.request
-from functools import cached_property
+from functools import cached_property, partial
 from http import HTTPStatus
-from http.client import HTTPException
+from http.client import HTTPException, HTTPResponse, HTTPSConnection
 from typing import Any, Final
 
 from tenacity import Retrying, retry_if_exception_type, stop_after_attempt, stop_after_delay, wait_exponential
@@ -157,7 +157,7 @@ class RestService:
         context = make_context(
             self._registry.trust_store, self._registry.key_store, check_hostname=self._registry.check_hostname
         )
-        return urllib.request.build_opener(_NoRedirects, urllib.request.HTTPSHandler(context=context))
+        return urllib.request.build_opener(_NoRedirects, _HTTPSHandler(context))
 
     def _headers(self) -> dict[str, str]:
         registry, headers = self._registry, {"Accept": _ACCEPT}
@@ -201,6 +201,34 @@ class RestService:
 
 class _TooLargeError(Exception):
     """An answer has more than ``_ANSWER_BYTES_MAX``."""
+
+
+class _HTTPSConnection(HTTPSConnection):
+    """A connection that says why a server has closed it before the request was sent.
+
+    With TLS 1.3 a server refuses a client's certificate when the client takes the handshake for done (RFC 8446, section
+    4.4.2.4), and the request can no longer be sent. The alert that says why has arrived, and is read here.
+    """
+
+    def send(self, data: Any) -> None:
+        try:
+            super().send(data)
+        except (ssl.SSLEOFError, ConnectionError):
+            if isinstance(self.sock, ssl.SSLSocket):
+                self.sock.recv(1)
+            raise
+
+
+class _HTTPSHandler(urllib.request.HTTPSHandler):
+    """Opens such connections."""
+
+    def __init__(self, context: ssl.SSLContext) -> None:
+        super().__init__()
+        self._tls_context = context
+
+    def https_open(self, request: urllib.request.Request) -> HTTPResponse:
+        response: HTTPResponse = self.do_open(partial(_HTTPSConnection, context=self._tls_context), request)
+        return response
 
 
 class _NoRedirects(urllib.request.HTTPRedirectHandler):

@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 import pickle
+import select
 import ssl
 from collections.abc import Callable, Iterator
 from contextlib import ExitStack
+from http.client import HTTPSConnection
 from pathlib import Path
 
 import pytest
@@ -99,7 +101,21 @@ def test_a_client_with_a_certificate_is_let_in(
     assert schema(served(asks=True), **ca, **own) == '"string"'
 
 
-def test_a_client_without_the_certificate_that_is_asked_for_is_told_so(served: Served, ca: dict[str, str]) -> None:
+@pytest.mark.parametrize("is_late", [False, True], ids=["at once", "with a request that comes too late"])
+def test_a_client_without_the_certificate_that_is_asked_for_is_told_so(
+    served: Served, ca: dict[str, str], is_late: bool, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The client takes the handshake for done, and the server may have closed the connection by then."""
+
+    def connect(connection: HTTPSConnection) -> None:
+        connect_at_once(connection)
+        closed = select.poll()
+        closed.register(connection.sock, select.POLLRDHUP)
+        assert closed.poll(10_000)
+
+    connect_at_once = HTTPSConnection.connect
+    if is_late:
+        monkeypatch.setattr(HTTPSConnection, "connect", connect)
     told = refusal(served(asks=True), **ca)
     assert "it asks for a client's certificate, and none is given" in told
     assert "Give the certificate and its key with value.registry.ssl.keystore.location" in told
