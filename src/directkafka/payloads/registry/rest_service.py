@@ -206,8 +206,9 @@ class _TooLargeError(Exception):
 class _HTTPSConnection(HTTPSConnection):
     """A connection that says why a server has closed it before the request was sent.
 
-    With TLS 1.3 a server refuses a client's certificate when the client takes the handshake for done (RFC 8446, section
-    4.4.2.4), and the request can no longer be sent. The alert that says why has arrived, and is read here.
+    With TLS 1.3 the client's handshake ends before the server has looked at the client's certificate (RFC 8446, section
+    4.4.2.4). A server that refuses it sends an alert that says why, and closes. If the client then cannot send its
+    request, it reads the alert here.
     """
 
     def send(self, data: Any) -> None:
@@ -220,7 +221,7 @@ class _HTTPSConnection(HTTPSConnection):
 
 
 class _HTTPSHandler(urllib.request.HTTPSHandler):
-    """Opens such connections."""
+    """Opens each connection as an ``_HTTPSConnection``."""
 
     def __init__(self, context: ssl.SSLContext) -> None:
         super().__init__()
